@@ -1,5 +1,4 @@
-// Look-up of locks' names, without the locks' code: the default's, other names of a lock, and the nearest to a misspelt
-// name.
+// Look-up of locks' names, without the locks' code.
 #pragma once
 
 #include <string_view>
@@ -9,16 +8,14 @@ namespace usher::inline v2 {
 /// The lock that serves where the user names none.
 inline constexpr const char* default_lock = "steady";
 
-/// Removes the suffix "-stp" (spin, then park), since that is the default way of waiting: "mcs-stp" is another name of
-/// "mcs".
+/// Removes the suffix "-stp" of the default way of waiting (spin, then park): "mcs-stp" also names "mcs".
 constexpr std::string_view without_default_suffix(std::string_view name) {
   constexpr std::string_view suffix = "-stp";
   return name.size() > suffix.size() && name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
 }
 
-/// The optimal string alignment distance: the smallest number of insertions, deletions and replacements of letters, and
-/// swaps of neighbours, that turns `a` into `b` with no letter changed twice. Compares the first 32 letters only.
-/// Allocates nothing.
+/// The optimal string alignment distance: the smallest number of insertions, deletions, replacements and swaps of
+/// neighbouring letters that turns `a` into `b` with no letter changed twice. Compares the first 32 letters.
 constexpr unsigned edit_distance(std::string_view a, std::string_view b) {
   constexpr std::size_t most = 32;
   a = a.substr(0, most);

@@ -1,13 +1,11 @@
-// Parses a probability such as "1", "0.001" or ".5". Does not depend on the locale, and calls no function of the C
-// library.
+// Parses a probability such as "1", "0.001" or ".5", without the locale and the C library.
 #pragma once
 
 #include <string_view>
 
 namespace usher::inline v2 {
 
-/// Returns the value of a text that consists of digits and at most one point. Returns 0 if the text has another form,
-/// or the value is above 1.
+/// The value of a text of digits and at most one point; 0 if the text has another form or the value is above 1.
 constexpr double parse_probability(std::string_view text) {
   double value = 0, digit = 1;
   bool point = false, digits = false;

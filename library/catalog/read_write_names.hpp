@@ -7,8 +7,7 @@
 #include <iterator>
 #include <string_view>
 
-/// Calls writers(type, name) for each lock, except the default, on which writers may queue: such a lock has at most 16
-/// bytes.
+/// Calls writers(type, name) for each lock, except the default, on which writers may queue (at most 16 bytes).
 #define USHER_WRITERS_LOCKS(writers)                                                                            \
   writers(ticket, "ticket") writers(mcs, "mcs") writers(clh, "clh") writers(twa, "twa") writers(mcscr, "mcscr") \
       writers(loiter, "loiter") writers(fairlock, "fairlock") writers(futex, "futex") writers(ttas, "ttas")

@@ -1,5 +1,4 @@
-// The exported functions, and their initial table. cond_with_version.cpp exports those of condition variables a second
-// time.
+// The exported functions, and their first table. cond_with_version.cpp exports condition variables a second time.
 #include "library/preload/calls.hpp"
 
 #include "library/preload/export.hpp"

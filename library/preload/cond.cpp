@@ -1,11 +1,10 @@
-// Usher's condition variables. They replace the C library's because its wait would unlock Usher's mutexes with the C
-// library's code. A wait here unlocks and locks the mutex, whichever library serves it, by pthread_mutex_unlock() and
-// pthread_mutex_lock().
+// Usher's condition variables. The C library's would unlock Usher's mutexes with the C library's code. A wait here
+// unlocks and locks the mutex, whichever library serves it, by Usher's pthread_mutex_unlock() and pthread_mutex_lock().
 //
 //     offset  0…23, 40…47  the queue     wait_queue.hpp
 //            24            clock         1: CLOCK_MONOTONIC, 0: CLOCK_REALTIME
-//            28, 36        C library's   both 0 in Usher's variables. In the C library's, offset 36 (28 since glibc 2.41)
-//                                        has the number of waiters in bits 3 and up; bit 0: process-shared
+//            28, 36        C library's   both 0 in Usher's variables. In the C library's, 36 (28 since glibc 2.41) has the
+//                                        number of waiters in bits 3 and up; bit 0: process-shared
 //            32            is_ours       a magic number that Usher's first wait or initialisation stores. The C library
 //                                        has small numbers there
 //
@@ -17,8 +16,7 @@
 //
 // A wait and a signal (core/condition_wait.hpp, core/wait_morphing.hpp):
 //
-//     waiter     enter(): puts its node, on its stack, into the queue. Then unlocks the mutex and sleeps on the node's
-//                state
+//     waiter     enter(): puts its node, on its stack, into the queue. Unlocks the mutex, sleeps on the node's state
 //     signal     takes the first node off the queue. If the owner tag shows that the calling thread holds the waiter's
 //                mutex, requeues the node to the mutex (waited_mutex::requeue); else wakes the waiter
 //     unlock     of the mutex: frees the mutex and wakes the first requeued waiter, or hands the mutex over to it
@@ -28,9 +26,8 @@
 // waiter of the chain has the mutex, it requeues the rest. So of the waiters of one broadcast, at most one at a time is
 // awake without the mutex.
 //
-// The queue's word contains the fork epoch. In the child of a fork the queue counts as empty, because the waiters do
-// not exist there. If a waiter's signal handler forks, the copy of the waiter in the child ends its wait
-// (own_sleep.hpp).
+// In the child of a fork the waiters do not exist, and the queue counts as empty: its word contains the fork epoch. If
+// a waiter's signal handler forks, the copy of the waiter in the child ends its wait (own_sleep.hpp).
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -71,8 +68,7 @@ struct cond_layout {
 
   bool is_c_librarys() { return (spare(1) | spare(3)) != 0; }
   bool is_ours() { return spare(2) == ours; }
-  /// Makes the variable Usher's. The bytes that the C library may have left are erased: no thread waits in them any
-  /// more.
+  /// Makes the variable Usher's. Erases what the C library has left: no thread waits there any more.
   void take(bool monotonic) {
     std::memset(static_cast<void*>(this), 0, sizeof(pthread_cond_t));
     std::atomic_ref(queue.spare(0)).store(monotonic ? 1 : 0, std::memory_order_relaxed);
@@ -122,8 +118,8 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   const bool granted = wait_on::await_grant(me, [&](std::uint32_t state, bool selected) {
     result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), state, selected ? nullptr : until,
                                     realtime, on_cancel, &me);
-    // A signal handler has forked during the wait, and this is the child. The queue is not valid here, so the wait ends
-    // as a spurious wake-up.
+    // This is the child of a fork by a signal handler during the wait. The queue is not valid here: ends as a spurious
+    // wake-up.
     if (result == EINTR && pthread_queue::left_by_fork(me)) return wait_on::wait_end::abandoned;
     return result == ETIMEDOUT ? wait_on::wait_end::time : wait_on::wait_end::woken;
   });
@@ -142,9 +138,8 @@ int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock
 /// The code that performs a wait: Usher's, the C library's, or mixed_wait.hpp with a helper mutex.
 enum class waits_by { us, c_library, helper };
 
-/// Returns the code that must perform a wait. The C library's wait unlocks the mutex with the C library's code. So for
-/// a condition variable of the C library's it serves only if the mutex is the C library's, too; else a helper mutex is
-/// needed.
+/// Returns the code that must perform a wait. The C library's wait can unlock only a mutex of the C library's, so its
+/// condition variables need a helper for other mutexes.
 waits_by who_waits(pthread_cond_t* c, pthread_mutex_t* m) {
   leave_if_locked_in_c_library(m);
   const int kind = kind_of(m);

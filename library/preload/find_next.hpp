@@ -9,8 +9,7 @@ namespace usher::preload {
 /// libpthread.so.0 and load it later by dlopen(); RTLD_NEXT does not search libraries loaded so.
 inline void* find_next(const char* name) {
   if (void* const next = dlsym(RTLD_NEXT, name)) return next;
-  // RTLD_NOLOAD finds the library only if it is loaded already. It reads no file, so paths in the environment do not
-  // matter.
+  // RTLD_NOLOAD finds only a library that is loaded. It reads no file, so paths in the environment do not matter.
   void* const late = dlopen("libpthread.so.0", RTLD_LAZY | RTLD_NOLOAD);
   return late != nullptr ? dlsym(late, name) : nullptr;
 }

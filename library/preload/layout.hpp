@@ -7,7 +7,7 @@
 // (its type has a member template spread<Bytes>), its first word also lies at offset 0, and its other words, up to 8
 // bytes, at offset 24. Any other lock, of up to 16 bytes, lies at offset 24.
 //
-// Kinds with an owner are the recursive and the error-checking one: their functions compare the owner's thread id.
+// Kinds with an owner are the recursive and the error-checking one.
 //
 //     offset   lock of one word, or spread                   larger lock
 //          0   lock       not 0 while held                   owner tag

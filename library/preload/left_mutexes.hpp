@@ -4,9 +4,8 @@
 // A program reaches the C library's functions past libusher.so by RTLD_DEEPBIND, dlvsym() or dlmopen(). In a plugin
 // opened with RTLD_DEEPBIND this is the normal case. Its inlined std::mutex::lock() is bound to the C library, but
 // std::condition_variable::wait() is code of libstdc++, which is bound to libusher.so. So a function of Usher's may
-// receive a mutex that a thread has locked through the C library. If the function recognises this, it sets a bit of the
-// mutex's kind that the C library does not read. From then on the mutex is the C library's: all functions of Usher's
-// pass it on.
+// receive a mutex that was locked through the C library. If it recognises this, it sets a bit of the mutex's kind that
+// the C library does not read. From then on all functions of Usher's pass the mutex on.
 //
 // A mutex that is locked through the C library differs as follows from one that is locked through Usher:
 //

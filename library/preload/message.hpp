@@ -1,5 +1,4 @@
-// Reads the environment and writes to stderr, for code that may run before the C library has started, and does not use
-// the C++ run-time library.
+// Reads the environment and writes to stderr without the C++ run-time library, even before the C library has started.
 #pragma once
 
 #include <unistd.h>

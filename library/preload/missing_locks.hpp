@@ -1,5 +1,4 @@
-// The locks of the catalogue that this library lacks. libusher.so has the usual ones; libusher-all.so, which a user may
-// preload in its place, has all.
+// The locks of the catalogue that this library lacks: libusher-all.so has all, libusher.so only the usual ones.
 #pragma once
 
 #include <span>
@@ -10,8 +9,7 @@
 
 namespace usher::preload {
 
-/// The end of the error message about a lock that this library lacks. It follows the lock's name and the environment
-/// variable's.
+/// The end of the error message about such a lock. It follows the lock's name and the environment variable's.
 inline constexpr std::string_view where_it_is =
     " is not in libusher.so, but in libusher-all.so: name that one in LD_PRELOAD, or start the program by usher run. "
     "Running on the C library's ";

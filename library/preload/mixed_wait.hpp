@@ -8,8 +8,7 @@
 //     signal    lock the helper; signal; unlock it
 //
 // No signal is lost: a thread that signals after it has locked the program's mutex cannot lock the helper until the
-// waiter is in the C library's list of waiters. The helpers are a table of mutexes, indexed by a hash of the condition
-// variable's address.
+// waiter is in the C library's list. A hash of the condition variable's address selects the helper from a table.
 #pragma once
 
 #include <pthread.h>
@@ -21,8 +20,7 @@ namespace usher::preload::mixed_wait {
 /// if `clock` < 0.
 int wait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until);
 
-// All process-shared condition variables are signalled by these functions, because any of them may have waiters in
-// wait().
+// These functions signal every process-shared condition variable, because any may have waiters in wait().
 int signal(pthread_cond_t* c);
 int broadcast(pthread_cond_t* c);
 

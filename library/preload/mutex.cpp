@@ -1,5 +1,4 @@
-// The mutex functions that do not depend on the lock. mutex_operations.hpp has those that do, calls.cpp the exported
-// functions.
+// The mutex functions that do not depend on the lock (mutex_operations.hpp has those that do).
 #include <cerrno>
 
 #include "library/preload/c_library_functions.hpp"

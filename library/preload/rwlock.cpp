@@ -182,7 +182,8 @@ int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*)) {
 USHER_RWLOCKS(USHER_EXPORTED_RWLOCK)
 
 // The C library exports some functions under a second name. A program may use both names for one lock, so both are
-// exported here. NOLINTBEGIN(bugprone-reserved-identifier,bugprone-macro-parentheses)
+// exported here.
+// NOLINTBEGIN(bugprone-reserved-identifier,bugprone-macro-parentheses)
 #define USHER_SECOND_NAME(call, parameters) \
   USHER_EXPORT                              \
   [[gnu::nothrow, gnu::nonnull(1), gnu::alias("pthread_rwlock_" #call)]] int __pthread_rwlock_##call parameters;

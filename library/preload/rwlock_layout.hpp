@@ -10,9 +10,9 @@
 //         32   writers     the lock on which writers queue: 16 bytes
 //         48   kind        the C library's: whether waiting writers come before new readers
 //
-// A writer stores its id in `writer` after it has locked, and clears it before it unlocks. So pthread_rwlock_unlock()
-// by a reader finds 0. If an unlock that is correct finds another value, its thread is the writer: the function need
-// not know its caller. A thread that finds its own id must not wait for the lock (EDEADLK).
+// A writer stores its id in `writer` after it has locked, and clears it before it unlocks. So a correct call of
+// pthread_rwlock_unlock() that finds 0 is a reader's, any other is the writer's. A thread that finds its own id must
+// not wait for the lock (EDEADLK).
 //
 // In the child of a fork, the first call finds another epoch and renews the lock: it is held for writing if `writer` is
 // set, else by as many readers as in the parent. Readers and a writer that exist only in the parent never unlock, as in
@@ -54,10 +54,8 @@ inline std::atomic<std::uint32_t>& writer_of(pthread_rwlock_t* l) {
 inline bool is_shared(pthread_rwlock_t* l) {
   return field<int>(l, shared) != 0;
 }
-/// Whether the lock is left to the C library for good, because the program has used it through the C library's
-/// functions, past libusher.so (left_mutexes.hpp). Tests and, if so, marks the lock. Usher's functions make a lock
-/// valid before they write to its other words, so other words that are not 0 in a lock without validity are the C
-/// library's.
+/// Whether the lock is left to the C library for good, because the C library's functions have used it
+/// (left_mutexes.hpp). If so, marks it. Usher's functions make a lock valid before they write to its other words.
 inline bool is_left(pthread_rwlock_t* l) {
   constexpr std::uint32_t left = 1;  // differs from every inverted epoch
   std::uint32_t seen = validity_of(l).load(std::memory_order_acquire);

@@ -35,8 +35,7 @@ class rwlock_operations {
     if constexpr (Biased)
       if (c.enter_visibly()) return 0;
     const std::uint32_t seen = c.arrive();
-    // Calls of noinline functions follow. They get `l` and make a `core` of their own: passing `c` would force the
-    // compiler to store it in memory.
+    // The slow paths get `l`, not `c`: for a call, the compiler would have to store `c` in memory.
     if (core::has_to_wait(seen)) [[unlikely]]
       return rdlock_after(l, seen);
     return c.may_have_too_many(seen) ? read_locked(l) : 0;
@@ -110,8 +109,7 @@ class rwlock_operations {
     return rwlock_at::writer_of(l).load(std::memory_order_relaxed) == 0 && of(l).is_idle() ? 0 : EBUSY;
   }
 
-  // The operations for a process with one thread (one_thread.hpp). Each first tests whether the process still has one
-  // thread.
+  // The operations for a process with one thread (one_thread.hpp).
 
   static int rdlock_single(pthread_rwlock_t* l) {
     if (!still_has_one_thread()) [[unlikely]]
@@ -216,8 +214,8 @@ class rwlock_operations {
             pacing::polling_then_yielding);
         continue;
       }
-      // A lock that was never used is all zero. But readers of an earlier lock at this address may still be in the
-      // table of visible readers.
+      // A lock that was never used is all zero. But readers of an earlier lock here may be in the table of visible
+      // readers.
       const bool is_new = seen == 0;
       const std::uint32_t next = is_new && !of(l).has_visible_readers() ? now : busy;
       if (!validity.compare_exchange_strong(seen, next, std::memory_order_acq_rel, std::memory_order_acquire)) continue;

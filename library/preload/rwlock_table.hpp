@@ -4,7 +4,7 @@
 //     at first         functions that call connect() and then jump again
 //     C library        the C library's functions, unless USHER_RWLOCK selects a lock of Usher's
 //     Usher            those of the selected lock; with one thread its functions without atomic operations
-//     recorded         those of a recorder (observer.hpp), which call the functions of one of the last two rows
+//     recorded         those of a recorder (observer.hpp), which call the functions above
 #pragma once
 
 #include <pthread.h>
@@ -56,11 +56,10 @@ struct rwlock_pointers {
 struct rwlock_table {
   const char* name;
   rwlock_calls calls;
-  /// Maps the memory that the lock needs; null if it needs none. Called at the selection, because a filter of system
-  /// calls may be in force later.
+  /// Maps memory that the lock needs; null: none. Called at the selection: later a filter of system calls may be in
+  /// force.
   bool (*prepare)();
-  // The versions without atomic operations, for a process with one thread. If they find more threads, they call
-  // end_one_thread_mode().
+  // For a process with one thread. If they find more threads, they call end_one_thread_mode().
   int (*rdlock_single)(pthread_rwlock_t*);
   int (*wrlock_single)(pthread_rwlock_t*);
   int (*unlock_single)(pthread_rwlock_t*);
@@ -80,11 +79,11 @@ const rwlock_table* selected_rwlocks();
 /// The functions that serve while nothing is recorded, and that a recorder's functions call. connect() sets them.
 [[gnu::visibility("hidden")]] extern constinit rwlock_pointers unrecorded_rwlocks;
 
-/// Sets the pointers of the exported functions to `recorded`, a recorder's functions, or if it is null to
+/// Sets the pointers of the exported functions to a recorder's functions, or if `recorded` is null to
 /// unrecorded_rwlocks.
 void connect_rwlocks(const rwlock_calls* recorded);
 
-/// As the function for mutexes in selection.hpp.
+/// As the function for mutexes, in selection.hpp.
 int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*));
 
 namespace c_library {

@@ -1,6 +1,5 @@
-// Reads the environment once, at the first call of any exported function or at start-up. The environment selects the
-// lock, the times for which waiters stay awake, and the order in which condition variables and semaphores serve
-// waiters.
+// Reads the environment once, at the first call of an exported function or at start-up. It selects the lock, the times
+// for which waiters stay awake, and the order in which condition variables and semaphores serve waiters.
 #include "library/preload/selection.hpp"
 
 #include <atomic>
@@ -58,8 +57,7 @@ constexpr mutex_table adaptive_table{"pthread-adaptive", true, adaptive_lock, ad
 
 // ---- the calls of a table ----------------------------------------------------------------------------------
 
-/// Returns the exported functions' targets for this table: if the process has one thread, those without atomic
-/// operations.
+/// Returns the exported functions' targets for this table: without atomic operations if the process has one thread.
 calls calls_of(const mutex_table& t) {
   calls c = t.passes_through ? c_library_calls : our_calls;
   // The process may create a thread after this test. That is no error: lock_single() and its like repeat it.
@@ -103,8 +101,7 @@ bool has_observer() {
 constexpr const char* cond_variable = "USHER_COND_APPEND";
 constexpr const char* sem_variable = "USHER_SEM_APPEND";
 
-/// Returns the probability in an environment variable; 1, order of arrival, if it is not set; nullopt if its text is no
-/// probability.
+/// Returns the probability in an environment variable; 1, order of arrival, if it is not set; nullopt for another text.
 std::optional<append_probability> probability(const char* name) {
   const std::string_view text = variable(name);
   if (text.empty()) return append_probability();
@@ -118,8 +115,7 @@ void report_bad_probability(const char* name) {
       " is not a probability above 0 and up to 1; waiters are served in order of arrival.");
 }
 
-/// Returns the nanoseconds in an environment variable, a number of at most nine digits; nullopt if the variable is not
-/// set or has another form.
+/// Returns the nanoseconds in an environment variable; nullopt if its text is not a number of at most nine digits.
 std::optional<std::uint32_t> nanoseconds(const char* name) {
   const std::string_view text = variable(name);
   if (text.empty() || text.size() > 9) return std::nullopt;

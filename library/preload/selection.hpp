@@ -25,8 +25,7 @@ inline const mutex_table& selected() {
   return t != nullptr ? *t : select_table();
 }
 
-/// The functions that serve while nothing is recorded, and that a recorder's functions call: those of the selected
-/// table.
+/// The functions of the selected table. They serve while nothing is recorded, and a recorder's functions call them.
 inline constexpr call_pointers& selected_calls = behind_recorded.selected;
 inline const call_pointers& unrecorded() {
   selected();  // sets them, if that has not been done yet

@@ -12,7 +12,7 @@ void note_selection(outcome what, const char* lock);
 /// Stores the name of the read-write lock in use; null: the C library's. Several threads may call this, as above.
 void note_rwlocks(const char* lock);
 
-/// Writes the line, unless USHER_VERBOSE is not set, is "0", or the program runs in secure mode (AT_SECURE).
+/// Writes the line if USHER_VERBOSE is neither empty nor "0", and the program does not run in secure mode (AT_SECURE).
 void say_selection_if_verbose();
 
 }  // namespace usher::preload

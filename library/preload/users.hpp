@@ -21,9 +21,8 @@ inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
   const std::uint64_t kind = kind_and_epoch(mutex).load(std::memory_order_relaxed);
   if (is_ours(kind_of(kind))) return epoch_of(kind) == epoch && timed_waiters::add_user(timed_of(mutex)) ? epoch : 0;
 #if defined(__GLIBC__)
-  // The C library counts users in __nusers, protected by the mutex: a lock adds 1, an unlock subtracts 1. Its own
-  // pthread_cond_wait() unlocks without subtracting. Usher's wait calls pthread_mutex_unlock(), which subtracts, so
-  // this adds 1.
+  // The C library counts users in __nusers, protected by the mutex: a lock adds 1, an unlock subtracts 1. Its
+  // pthread_cond_wait() keeps the waiter counted, but Usher's wait unlocks by pthread_mutex_unlock(): so this adds 1.
   if (!is_robust(kind_of(kind)) && mutex->__data.__owner == native::thread_id()) {
     mutex->__data.__nusers++;
     return epoch;
