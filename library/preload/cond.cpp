@@ -3,8 +3,8 @@
 //
 //     offset  0…23, 40…47  the queue     wait_queue.hpp
 //            24            clock         1: CLOCK_MONOTONIC, 0: CLOCK_REALTIME
-//            28, 36        C library's   both 0 in Usher's variables. In the C library's, 36 (28 since glibc 2.41) has the
-//                                        number of waiters in bits 3 and up; bit 0: process-shared
+//            28, 36        C library's   both 0 in Usher's variables. In the C library's, 36 (28 since glibc 2.41) has
+//                                        the number of waiters in bits 3 and up; bit 0: process-shared
 //            32            is_ours       a magic number that Usher's first wait or initialisation stores. The C library
 //                                        has small numbers there
 //

@@ -52,7 +52,7 @@ TEST(lifo, parked) {
 }
 
 TEST(lifo_cr, serves_the_eldest_if_it_is_its_turn) {
-  basic_lifo<native, park, 1> l{};  // at each unlock
+  basic_lifo<native, park, 1> l{};  // the eldest waiter's turn comes at each unlock
   EXPECT_EQ(admission_order(l, 6), (std::vector<unsigned>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(word(l, 0), 0u);
 }
