@@ -13,8 +13,7 @@ template <class P, class W, class Large>
 inline constexpr std::size_t inflated_size<inflatable<P, W, Large>> = sizeof(Large);
 
 /// Makes the family of a lock for the platform `native`. Calls make.operator()<Lock>(kind) for each way of waiting. If
-/// the lock is larger than a pthread_mutex_t can hold, `Lock` is its inflatable form, whose state comes from a pool
-/// (core/inflatable.hpp).
+/// the lock is too large for a pthread_mutex_t, `Lock` is its inflatable form (core/inflatable.hpp).
 template <template <class, class> class Lock, class Table, class Make>
 constexpr family<Table> make_family(Make make) {
   return make_family_on<native, Lock, Table>([&]<class L, class W>(waiting_kind kind) {

@@ -1,4 +1,4 @@
-// Look-up of locks' names, without the locks' code.
+// Functions for the names of locks, without the locks' code.
 #pragma once
 
 #include <string_view>

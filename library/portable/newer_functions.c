@@ -37,8 +37,8 @@ int pthread_cond_clockwait(pthread_cond_t* restrict c, pthread_mutex_t* restrict
   return pthread_cond_timedwait(c, m, &real);
 }
 
-/* glibc 2.33. Before, <sys/stat.h> defined stat() as a call of __xstat(), and so on. The first argument is the version
- * of struct stat; another version fails with EINVAL. */
+/* glibc 2.33. Before, <sys/stat.h> defined stat() and its like as calls of these functions with the version of struct
+ * stat. Another version fails with EINVAL. */
 #if defined(__x86_64__)
 enum { stat_version = 1 };
 #else

@@ -13,9 +13,9 @@ int mutex_lock(pthread_mutex_t*);
 int mutex_trylock(pthread_mutex_t*);
 int mutex_unlock(pthread_mutex_t*);
 
-/// Each call of mutex_lock, mutex_trylock or mutex_unlock above checks whether its weak reference to the C library's
-/// function is null. If it is not, without_check() returns the C library's function in their place. It returns any
-/// other function unchanged.
+/// Each call of mutex_lock, mutex_trylock or mutex_unlock above tests a weak reference to the C library's function for
+/// null. without_check() saves the test: for these three it returns the C library's function itself if that is not
+/// null. It returns any other function unchanged.
 int (*without_check(int (*)(pthread_mutex_t*)))(pthread_mutex_t*);
 
 int mutex_timedlock(pthread_mutex_t*, const timespec*);

@@ -22,8 +22,7 @@
 
 namespace usher::preload {
 
-/// The exported functions, one a line: the name of the member of `calls`, the exported name, the parameters with their
-/// types, the parameters' names.
+/// The exported functions, one a line: member of `calls`, exported name, parameters with types, parameters' names.
 // clang-format off
 #define USHER_CALLS(call) \
   call(lock, pthread_mutex_lock, (pthread_mutex_t* m), (m)) \
@@ -58,9 +57,9 @@ struct calls {
 };
 #undef USHER_CALL_MEMBER
 
-/// A pointer to a function, which one thread may change while others call through it. Loads are relaxed, so that an
-/// exported function is one jump. If a function depends on data written before the pointer was set, the function itself
-/// must acquire the data.
+/// A pointer to a function, which may change while other threads call through it. Loads are relaxed, so that an
+/// exported function is one jump. A function that needs data written before the pointer was set must acquire the data
+/// itself.
 template <class F>
 class call_pointer;
 template <class... Args>

@@ -48,7 +48,7 @@
 namespace usher::preload {
 namespace {
 
-/// A waiter's mutex, Usher's or the C library's, as core/condition_wait.hpp needs it.
+/// A waiter's mutex, Usher's or the C library's: the `Target` of core/condition_wait.hpp.
 struct waited_mutex {
   pthread_mutex_t* mutex = nullptr;
   std::uint32_t counted = 0;  ///< the result of enter_users()

@@ -12,7 +12,6 @@
 #define USHER_COND_GLIBC "GLIBC_2.17"
 #endif
 
-// The two versions of C11's functions: since 2.28 in libpthread.so.0, and since 2.34, when that library became part of
-// libc.so.6.
+// The versions of C11's functions: 2.28 in libpthread.so.0, and 2.34, since which that library is part of libc.so.6.
 #define USHER_C11_GLIBC "GLIBC_2.28"
 #define USHER_MERGED_GLIBC "GLIBC_2.34"

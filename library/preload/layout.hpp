@@ -84,8 +84,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "kind is the lower half
 static_assert(offsetof(pthread_mutex_t, __data.__kind) == at::kind_and_epoch);
 #endif
 
-/// Whether the lock is one word that is 0 if and only if the lock is free. Such a lock takes the place of the C
-/// library's lock word.
+/// Whether the lock is one word that is 0 exactly while it is free. It takes the place of the C library's lock word.
 template <class Lock>
 constexpr bool is_one_word() {
   if constexpr (requires { Lock::zero_iff_free; })

@@ -314,8 +314,8 @@ class mutex_operations {
     return 0;
   }
 
-  // For adaptive mutexes, and for the first use of a normal one. These are functions of their own, because the compiler
-  // inlines the lock nowhere if one function contains it twice.
+  // For adaptive mutexes, and for the first use of a normal one. Not inlined: if one function contains a lock twice,
+  // the compiler inlines neither copy.
   [[gnu::noinline]] static int lock_adaptive(pthread_mutex_t* m) {
     core::lock(of(m));
     return 0;

@@ -1,6 +1,5 @@
-// The interface through which a recorder, for `usher stat`, is linked into libusher.so. This part of the library
-// includes no recorder's header, and works without a recorder. The linker adds the recorder's object
-// (watch/recorder/observer.cpp).
+// The interface of a recorder, for `usher stat`, that may be linked into libusher.so (watch/recorder/observer.cpp).
+// This part of the library includes no recorder's header, and works without a recorder.
 //
 // While a recorder records, the exported functions jump to the recorder's functions, which call those of `unrecorded()`
 // and `unrecorded_rwlocks`. The recorder calls connect() after it has begun or ended a recording.

@@ -1,6 +1,5 @@
-// Usher's implementations of the exported functions, except for those in mutex_operations.hpp. They receive all objects
-// while one of Usher's locks is selected. They pass process-shared objects and some kinds of mutexes on to the C
-// library.
+// Usher's implementations of the exported functions, except for those in mutex_operations.hpp. While a lock of Usher's
+// is selected, they receive all objects, and pass on those that the C library serves.
 #pragma once
 
 #include <pthread.h>

@@ -166,9 +166,9 @@ void begin_process() {
   if (table != nullptr && has_own_locks(*table)) native::self();
 }
 
-/// The handler that fork() calls in the child. Mutexes do not depend on it. In a child the kernel empties the page of
-/// the process's epoch word, so each mutex is found to be of another epoch at its first use there (layout.hpp). If the
-/// kernel cannot empty the page, forget_parent() resets the word.
+/// The handler that fork() calls in the child. Mutexes do not depend on it: the kernel empties the page of the
+/// process's epoch word in a child, so each mutex is found to be of another epoch at its first use there (layout.hpp).
+/// If the kernel cannot empty the page, forget_parent() resets the word.
 void at_fork_in_child() {
   native::forget_parent();
   begin_process();

@@ -1,6 +1,6 @@
 // A record of the locks that the library has selected in a process, for `usher status`. The launcher finds the record
-// in the library's data by its magic number. It reads the process's memory, or, if it may not, the library's file: of
-// the fields that vary, only the version is filled in there.
+// in the library's data by its magic number. It reads the process's memory or, if it may not, the library's file, in
+// which only the version is filled in, not the selection.
 #pragma once
 
 #include <array>

@@ -109,7 +109,7 @@ void* watch(void*) {
   long last = -1;
   std::int64_t since = now(), looked = since;
   while (!all_done.load()) {
-    nap(50 * millisecond);  // polls
+    nap(50 * millisecond);  // until the next look
     const std::int64_t at = now();
     // Does not count the time in which this process or the machine was stopped, since no lock causes such a delay.
     const std::int64_t asleep_myself = at - looked - 2 * second;
@@ -328,14 +328,14 @@ void one_round(std::uint64_t seed, std::int64_t length) {
   }
   const std::int64_t end = now() + length;
   while (now() < end) {
-    nap(2 * millisecond);  // polls at ended workers
+    nap(2 * millisecond);  // until the next look at ended workers
     reap(me, workers, true);
   }
 
   stopping.store(true);
   tickers.clear();
   target.store(nullptr);
-  while (handlers_inside.load() != 0) nap(100 * microsecond);  // polls
+  while (handlers_inside.load() != 0) nap(100 * microsecond);  // until the next look
   traffic_ended.store(now());
   std::int64_t owed_since = 0;
   const void* owed_object = nullptr;

@@ -286,7 +286,7 @@ TYPED_TEST(loiters, know_that_an_urgent_waiter_is_certain_to_come) {
   l.unlock();
 }
 
-// ---- the kernel's priorities -----------------------------------------------------------------------------------------------
+// ---- the kernel's priorities ----------------------------------------------------------------------------------------
 
 TEST(native_priority, is_the_kernels) {
   std::jthread([] {
