@@ -39,8 +39,7 @@ class family_names {
   char names_[ways_of_waiting.size()][most] = {};
 };
 
-/// The size in bytes of the state that a lock takes from a pool while it is contended; 0 if it takes none. compile.hpp
-/// specialises it.
+/// The bytes of the state that a contended lock takes from a pool; 0 if it takes none. compile.hpp specialises it.
 template <class Lock>
 inline constexpr std::size_t inflated_size = 0;
 

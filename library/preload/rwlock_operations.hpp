@@ -199,8 +199,7 @@ class rwlock_operations {
   /// Makes the lock valid in the current fork epoch. Returns false if the lock is the C library's.
   static bool ready(pthread_rwlock_t* l) { return !rwlock_at::is_shared(l) && (rwlock_at::is_valid(l) || renew(l)); }
 
-  /// Makes the lock valid, as morphing_mutex::renew() does for a mutex (core/wait_morphing.hpp). Returns false if the
-  /// lock is left to the C library.
+  /// As morphing_mutex::renew() (core/wait_morphing.hpp). Returns false if the lock is left to the C library.
   [[gnu::cold, gnu::noinline]] static bool renew(pthread_rwlock_t* l) {
     const std::uint32_t now = ~native::fork_epoch(), busy = now & 0x7fffffffu;  // epochs count up from 1
     auto& validity = rwlock_at::validity_of(l);

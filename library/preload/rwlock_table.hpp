@@ -56,8 +56,7 @@ struct rwlock_pointers {
 struct rwlock_table {
   const char* name;
   rwlock_calls calls;
-  /// Maps memory that the lock needs; null: none. Called at the selection: later a filter of system calls may be in
-  /// force.
+  /// Maps memory that the lock needs; null: none. Called at the selection: a system-call filter may be in force later.
   bool (*prepare)();
   // For a process with one thread. If they find more threads, they call end_one_thread_mode().
   int (*rdlock_single)(pthread_rwlock_t*);

@@ -1,6 +1,5 @@
-// A record of the locks that the library has selected in a process, for `usher status`. The launcher finds the record
-// in the library's data by its magic number. It reads the process's memory or, if it may not, the library's file, in
-// which only the version is filled in, not the selection.
+// A record of the locks selected in a process, for `usher status`. The launcher finds it in the library's data by its
+// magic number: in the process's memory or, if it may not read that, in the library's file, which has only the version.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 /* Weak references to functions that only libpthread.so.0 had before glibc 2.34. libusher.so must not depend on that
- * library: a program without threads would then load it, and its C++ library would use atomic operations for reference
+ * library: a program without threads would then load it, and the C++ library would use atomic operations for reference
  * counts. A reference is null if the program starts without libpthread.so.0, or on another C library. If dlopen() loads
  * libpthread.so.0 later, the references stay null, and the process's waits are no cancellation points.
  * usher/platform/native/fork.hpp has one more such reference. */

@@ -12,8 +12,8 @@ namespace usher::preload {
 using timed_waiters = timed_waiter_count<native>;
 
 /// Counts the calling thread as a user of the mutex. Called by the holder before it waits. Returns the argument for
-/// leave_users(). This is 0 if the thread is not counted, because it does not hold the mutex, or the mutex is not valid
-/// yet in this process or is robust (the C library destroys robust mutexes without a check).
+/// leave_users(): 0 if the thread is not counted, because it does not hold the mutex, or the mutex is not valid yet in
+/// this process or is robust (the C library destroys robust mutexes unchecked).
 inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
   // Read before the thread is counted. A signal handler may fork at any time: a count made before the fork must not be
   // returned with the child's epoch, in which it does not exist.
