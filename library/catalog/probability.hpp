@@ -1,4 +1,4 @@
-// Parses a probability such as "1", "0.001" or ".5", without the locale and the C library.
+// Parses a probability such as "1", "0.001" or ".5", independent of the locale and of the C library.
 #pragma once
 
 #include <string_view>

@@ -118,8 +118,7 @@ constinit looked_up<int(sem_t*, clockid_t, const timespec*)> found_sem_clockwait
 constinit looked_up<int(sem_t*)> found_sem_post{"sem_post", nullptr};
 constinit looked_up<int(sem_t*, int*)> found_sem_getvalue{"sem_getvalue", nullptr};
 
-/// Calls a semaphore function. If the C library lacks it, returns −1 with errno ENOSYS, the form of a semaphore's
-/// errors.
+/// Calls a semaphore function. If the C library lacks it, returns −1 and sets errno to ENOSYS, as such functions do.
 template <class F, class... Args>
 int call(F& f, Args... args) {
   if (f.found()) return f(args...);

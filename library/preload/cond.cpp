@@ -118,8 +118,8 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   const bool granted = wait_on::await_grant(me, [&](std::uint32_t state, bool selected) {
     result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), state, selected ? nullptr : until,
                                     realtime, on_cancel, &me);
-    // This is the child of a fork by a signal handler during the wait. The queue is not valid here: ends as a spurious
-    // wake-up.
+    // A signal handler has forked during the wait, and this is the child. Its queue is not valid: the wait ends
+    // spuriously.
     if (result == EINTR && pthread_queue::left_by_fork(me)) return wait_on::wait_end::abandoned;
     return result == ETIMEDOUT ? wait_on::wait_end::time : wait_on::wait_end::woken;
   });

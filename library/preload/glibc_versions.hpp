@@ -12,6 +12,7 @@
 #define USHER_COND_GLIBC "GLIBC_2.17"
 #endif
 
-// The versions of C11's functions: 2.28 in libpthread.so.0, and 2.34, since which that library is part of libc.so.6.
+// The versions of C11's functions: of 2.28, when libpthread.so.0 got them, and of 2.34, when it became part of
+// libc.so.6.
 #define USHER_C11_GLIBC "GLIBC_2.28"
 #define USHER_MERGED_GLIBC "GLIBC_2.34"

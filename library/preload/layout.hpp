@@ -24,8 +24,8 @@
 // owner tag         tells the owner from other threads: wait_morphing.hpp. It is odd; bits 7–31 name the thread's
 //                   record, bits 1–6 are 0, reserved for the number of the CPU on which the holder ran
 // count, owner      recursion depth and thread id, at the C library's offsets, for debuggers and its trylock. In the
-//                   left layout the depth is also the owner tag. These kinds only need a tag that is not 0 while the
-//                   mutex is held, and that the first step of an unlock clears
+//                   layout of one-word locks the depth is also the owner tag. These kinds only need a tag that is not 0
+//                   while the mutex is held, and that the first step of an unlock clears
 // timed             the number of waiters with a deadline, the number of threads that wait on a condition variable with
 //                   this mutex, and a bit that is set while threads are requeued here: timed_waiters.hpp
 // requeued          the first of the threads that a condition variable has requeued to this mutex. Only the holder

@@ -33,8 +33,8 @@
 
 namespace usher::preload {
 
-/// Whether a thread has locked the mutex through the C library. The mutex has this kind, which Usher serves, and epoch.
-/// The result is certain only if the kind and the epoch are still the same after the call.
+/// Whether a thread has locked the mutex, of a kind that Usher serves, through the C library. `kind_and_epoch` is the
+/// mutex's word; the result is certain only if the word is still the same after the call.
 inline bool is_held_by_c_library(pthread_mutex_t* m, std::uint64_t kind_and_epoch) {
   if (field<std::atomic<std::uint32_t>>(m, 0).load(std::memory_order_relaxed) == 0) return false;
   if (epoch_of(kind_and_epoch) == 0) return true;

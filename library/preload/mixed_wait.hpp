@@ -4,8 +4,8 @@
 // The C library's wait would unlock Usher's mutex with the C library's code. So it gets a *helper* instead, a mutex
 // that the C library serves:
 //
-//     wait      lock the helper; unlock the program's mutex; wait with the helper; unlock it; lock the program's mutex
-//     signal    lock the helper; signal; unlock it
+//     wait      lock helper; unlock the program's mutex; wait with helper; unlock helper; lock the program's mutex
+//     signal    lock helper; signal; unlock helper
 //
 // No signal is lost: a thread that signals after it has locked the program's mutex cannot lock the helper until the
 // waiter is in the C library's list. A hash of the condition variable's address selects the helper from a table.

@@ -34,7 +34,7 @@ int mutex_destroy(pthread_mutex_t* m) {
   if (!is_ours(kind_of(seen))) return c_library::mutex_destroy(m);
   if (is_held_by_c_library(m, seen)) return EBUSY;
   if (selected().is_held(m) || has_users(m)) return EBUSY;
-  kind_and_epoch(m).store(0xffffffffu, std::memory_order_relaxed);  // kind −1, as in the C library
+  kind_and_epoch(m).store(0xffffffffu, std::memory_order_relaxed);  // kind −1: destroyed, as in the C library
   return 0;
 }
 

@@ -150,7 +150,7 @@ void connect_rwlocks(const rwlock_calls* recorded) {
     }
     unrecorded_rwlocks.set(c);
   } else {
-    // Not repeated for single functions that an old C library lacks: the caller may be a lock function.
+    // The look-up is not repeated for single functions that an old C library lacks: the caller may be a lock function.
     if (c_library::rwlocks.rdlock.get() == look_up_rdlock) look_up(c_library::rwlocks);
     unrecorded_rwlocks.set(c_library::rwlocks);
   }

@@ -201,7 +201,7 @@ class rwlock_operations {
 
   /// As morphing_mutex::renew() (core/wait_morphing.hpp). Returns false if the lock is left to the C library.
   [[gnu::cold, gnu::noinline]] static bool renew(pthread_rwlock_t* l) {
-    const std::uint32_t now = ~native::fork_epoch(), busy = now & 0x7fffffffu;  // epochs count up from 1
+    const std::uint32_t now = ~native::fork_epoch(), busy = now & 0x7fffffffu;  // epochs are small: bit 31 is set
     auto& validity = rwlock_at::validity_of(l);
     for (;;) {
       std::uint32_t seen = validity.load(std::memory_order_acquire);

@@ -82,7 +82,7 @@ const rwlock_table* selected_rwlocks();
 /// unrecorded_rwlocks.
 void connect_rwlocks(const rwlock_calls* recorded);
 
-/// As the function for mutexes, in selection.hpp.
+/// Does for read-write locks what the function in selection.hpp does for mutexes.
 int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*));
 
 namespace c_library {

@@ -28,7 +28,7 @@ inline const mutex_table& selected() {
 /// The functions of the selected table. They serve while nothing is recorded, and a recorder's functions call them.
 inline constexpr call_pointers& selected_calls = behind_recorded.selected;
 inline const call_pointers& unrecorded() {
-  selected();  // sets them, if that has not been done yet
+  selected();  // sets selected_calls at its first call
   return selected_calls;
 }
 
