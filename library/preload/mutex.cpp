@@ -24,7 +24,7 @@ int mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
   if (error != 0) return error;
   const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
   // The C library gives kind 0x200 (no lock elision) to mutexes that are normal by attribute, and 0 by default. Usher
-  // never elides locks, so both become 0: the fast path compares with that kind.
+  // never elides locks, so both become 0, the kind with which the fast path compares.
   if (is_ours(kind)) kind_and_epoch(m).store(std::uint64_t(type_of(kind)), std::memory_order_relaxed);
   return 0;
 }

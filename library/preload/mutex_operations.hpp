@@ -323,7 +323,7 @@ class mutex_operations {
   [[gnu::noinline]] static int trylock_adaptive(pthread_mutex_t* m) { return core::try_lock(of(m)) ? 0 : EBUSY; }
   [[gnu::noinline]] static int unlock_adaptive(pthread_mutex_t* m) { return unlock_ownerless(m); }
 
-  /// Unlocks a mutex of a kind whose owner is not compared (normal, adaptive).
+  /// Unlocks a mutex of a kind that any thread may unlock (normal, adaptive).
   [[gnu::always_inline]] static int unlock_ownerless(pthread_mutex_t* m) {
     if (of(m).owner_tag().load(std::memory_order_relaxed) != native::owner_tag()) [[unlikely]]
       return unlock_anothers(m);

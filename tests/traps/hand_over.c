@@ -26,7 +26,7 @@ struct relay {
 static void* drop_all(void* argument) {
   struct relay* relay = argument;
   for (int i = 0; i < pages; ++i) {
-    // The threads wait for each other in each round, so that they contend.
+    // The threads wait for each other before each round, so that they contend.
     flag_add(&relay->ready[i], 1);
     for (int spins = 0; flag_get(&relay->ready[i]) < sharers; ++spins)
       if (spins > 200) sched_yield();

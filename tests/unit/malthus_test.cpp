@@ -327,7 +327,7 @@ void wakes_at_distance() {
   mcs_ahead_with_node<scripted, scripted_stp, Distance> l{};
   std::deque<actor> team;
   std::vector<unsigned> order;
-  // not a node that the waiters get: take_node() returns the first free node
+  // a node that no waiter gets: take_node() returns the first free node
   const node_handle mine = first_node + scripted::nodes - 1;
   l.lock(mine);
   lets_sleepers_arrive(team, 4, [&](unsigned i) {

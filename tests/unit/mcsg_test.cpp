@@ -652,7 +652,7 @@ std::string admission_order(const std::string& who) {
         lock.unlock();
       });
       if (c == 'g' && std::is_same_v<Lock, mcsg<native, stp>>)
-        // a guest's arrival changes no word; a later arrival would be correct, too
+        // no word shows a guest's arrival, so this gives it time; the test is also right if it comes later
         std::this_thread::sleep_for(milliseconds(15));
       else
         await_arrival(lock, before);
