@@ -256,7 +256,7 @@ const mutex_table& select_table() {
 
 // Several threads may call connect() at once, while one of them begins or ends a recording, or while another process
 // has stopped the threads to request one. A slow thread must not leave older pointers in place of newer ones. So each
-// thread reads the observer's state again after it has set the pointers, and repeats both if the state has changed:
+// thread reads the observer's state again after it has set the pointers, and begins again if the state has changed:
 //
 // - A thread that has changed the state calls connect() next. Let T be the last such thread, and W another that sets
 //   the pointers by an older state. If W's second fence precedes T's first one, all of W's writes precede T's. Else W's
