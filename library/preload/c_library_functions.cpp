@@ -12,8 +12,8 @@
 #include "library/preload/timeouts.hpp"
 
 // All references are weak: a program on another C library that inherits LD_PRELOAD must still start. The mutex
-// functions are linked to rather than looked up, because dlsym() may allocate, and a mutex may be locked before the
-// allocator works.
+// functions are linked to rather than looked up, because dlsym() may allocate, and a mutex may be locked too early for
+// that.
 extern "C" {
 #if defined(__GLIBC__)
 [[gnu::weak]] int usher_libc_init(pthread_mutex_t*, const pthread_mutexattr_t*);

@@ -57,9 +57,8 @@ struct calls {
 };
 #undef USHER_CALL_MEMBER
 
-/// A pointer to a function, which may change while other threads call through it. Loads are relaxed, so that an
-/// exported function is one jump. A function that needs data written before the pointer was set must acquire the data
-/// itself.
+/// A pointer to a function, which may change while other threads call through it. Loads are relaxed, so an exported
+/// function is one jump. A function that needs data written before the pointer was set must acquire it itself.
 template <class F>
 class call_pointer;
 template <class... Args>

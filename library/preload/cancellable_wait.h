@@ -16,8 +16,7 @@ __attribute__((visibility("hidden"))) int usher_cancellable_wait(uint32_t* word,
                                                                  const struct timespec* until, int realtime,
                                                                  void (*cleanup)(void*), void* argument);
 
-/* Returns call(argument). If the thread is cancelled during the call, cleanup(argument) runs before the program's own
- * handlers. */
+/* Returns call(argument). If the thread is cancelled in it, cleanup(argument) runs before the program's handlers. */
 __attribute__((visibility("hidden"))) int usher_call_with_cleanup(int (*call)(void*), void* argument,
                                                                   void (*cleanup)(void*));
 

@@ -23,8 +23,8 @@
 //     waiter     relock(): locks the mutex, unless it was handed over
 //
 // A broadcast takes all nodes off the queue as one chain, and requeues the chain or wakes its first waiter. When a
-// waiter of the chain has the mutex, it requeues the rest. So of the waiters of one broadcast, at most one at a time is
-// awake without the mutex.
+// waiter of the chain has the mutex, it requeues the rest. So at most one waiter of a broadcast at a time is awake
+// without the mutex.
 //
 // In the child of a fork the waiters do not exist, and the queue counts as empty: its word contains the fork epoch. If
 // a waiter's signal handler forks, the copy of the waiter in the child ends its wait (own_sleep.hpp).
@@ -118,8 +118,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   const bool granted = wait_on::await_grant(me, [&](std::uint32_t state, bool selected) {
     result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), state, selected ? nullptr : until,
                                     realtime, on_cancel, &me);
-    // A signal handler has forked during the wait, and this is the child. Its queue is not valid: the wait ends
-    // spuriously.
+    // A signal handler forked during the wait, and this is the child. Its queue is not valid: the wait ends spuriously.
     if (result == EINTR && pthread_queue::left_by_fork(me)) return wait_on::wait_end::abandoned;
     return result == ETIMEDOUT ? wait_on::wait_end::time : wait_on::wait_end::woken;
   });

@@ -1,5 +1,4 @@
-// The symbol versions of glibc's first release on this architecture, and of its condition variables. On other
-// architectures they are not defined.
+// The symbol versions, on x86-64 and AArch64, of glibc's first release and of its condition variables.
 #pragma once
 
 #include <features.h>
@@ -12,7 +11,6 @@
 #define USHER_COND_GLIBC "GLIBC_2.17"
 #endif
 
-// The versions of C11's functions: of 2.28, when libpthread.so.0 got them, and of 2.34, when it became part of
-// libc.so.6.
+// The versions of C11's functions: since 2.28 in libpthread.so.0, since 2.34 in libc.so.6.
 #define USHER_C11_GLIBC "GLIBC_2.28"
 #define USHER_MERGED_GLIBC "GLIBC_2.34"

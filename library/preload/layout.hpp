@@ -39,8 +39,7 @@
 //                   free
 // slow path         the other words of a spread lock: at most 8 bytes, on all kinds
 //
-// A mutex that stays the C library's (is_ours() is false) keeps the C library's layout, with `__kind` at 16 and
-// `__spins` at 20.
+// A mutex that stays the C library's (see is_ours()) keeps that layout, with `__kind` at 16 and `__spins` at 20.
 //
 // The functions read kind and epoch as one 64-bit word. Subtracting the process's epoch word from it tells both whether
 // the epoch is current and the mutex's type: the epoch word is epoch << 32 | 4, so a valid mutex's word is the epoch
@@ -141,7 +140,6 @@ inline constexpr int left_to_c_library = 0x400;
 inline bool is_ours(int kind) {
   return (kind & ~0x303) == 0;
 }
-/// Whether the kind is process-shared.
 inline bool is_shared(int kind) {
   return (kind & 0x80) != 0;
 }
@@ -188,8 +186,7 @@ inline validity validity_by(std::uint64_t kind_and_epoch) {
 /// AArch64: an address dependency replaces the acquire. The processor performs an access after the load from which its
 /// address was computed, even if, as here, the loaded value does not change the address. C++ calls this consume, but
 /// compilers turn consume into acquire, and would find that the sum does not depend on the value: hence the assembly. A
-/// branch on the value would not suffice: it orders later writes, not reads (tests/litmus/renew.litmus,
-/// renew-ticket.litmus).
+/// branch on the value would not suffice: it orders later writes, not reads (tests/litmus/renew*.litmus).
 inline validity validity_for_lock(pthread_mutex_t*& m) {
 #if defined(__aarch64__)
   std::uint64_t seen;

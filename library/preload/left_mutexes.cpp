@@ -12,8 +12,7 @@ bool leave(pthread_mutex_t* m, std::uint64_t seen) {
 }
 
 /// Whether the calling thread has locked this mutex, with this kind and epoch, through the C library. The loop reads
-/// the words twice: if the mutex crosses a cache line, the processor may load the halves of a waiter's address one
-/// after the other.
+/// the words twice: if the mutex crosses a cache line, the processor may load a waiter's address in two halves.
 bool is_held_by_this_thread(pthread_mutex_t* m, std::uint64_t seen) {
 #if defined(__GLIBC__)
   for (int i = 0; i < 2; i++) {

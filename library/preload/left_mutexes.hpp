@@ -1,5 +1,4 @@
-// Mutexes of the kinds that Usher serves (layout.hpp), but that are left to the C library because its functions have
-// locked them.
+// Mutexes of the kinds that Usher serves (layout.hpp), left to the C library because its functions have locked them.
 //
 // A program reaches the C library's functions past libusher.so by RTLD_DEEPBIND, dlvsym() or dlmopen(). In a plugin
 // opened with RTLD_DEEPBIND this is the normal case. Its inlined std::mutex::lock() is bound to the C library, but
@@ -19,7 +18,7 @@
 //
 // A mutex that was used through the C library and is free looks like a new one, so Usher's lock function takes it over.
 // If the C library's functions then use the mutex, Usher does not notice it in time: they may take the lock from its
-// owner, and wake none of Usher's waiters. If a later unlock or wait finds this, it leaves the mutex to the C library,
+// owner, and wake none of Usher's waiters. A later unlock or wait that finds this leaves the mutex to the C library,
 // and writes one line to stderr.
 #pragma once
 
@@ -46,8 +45,7 @@ inline bool is_held_by_c_library(pthread_mutex_t* m, std::uint64_t kind_and_epoc
   return std::uint32_t(count_and_owner) == 0 && count_and_owner >> 32 != 0;
 }
 
-/// Leaves the mutex to the C library if a thread has locked it there. Any thread calls this, for a mutex that is not
-/// valid in the current fork epoch.
+/// Leaves the mutex to the C library if a thread has locked it there. For mutexes not valid in the current fork epoch.
 void leave_if_held_by_c_library(pthread_mutex_t* m);
 
 /// Leaves the mutex to the C library if the calling thread has locked it there. Called by threads that unlock a mutex

@@ -1,8 +1,7 @@
 // Waits on a process-shared condition variable, which the C library serves, with a mutex that Usher serves. Only
 // threads of this process can use the mutex, but other processes may signal the condition variable.
 //
-// The C library's wait would unlock Usher's mutex with the C library's code. So it gets a *helper* instead, a mutex
-// that the C library serves:
+// The C library's wait would unlock Usher's mutex by its own code. So it gets a *helper*, a mutex of the C library's:
 //
 //     wait      lock helper; unlock the program's mutex; wait with helper; unlock helper; lock the program's mutex
 //     signal    lock helper; signal; unlock helper
@@ -16,8 +15,7 @@
 
 namespace usher::preload::mixed_wait {
 
-/// As pthread_cond_clockwait(), but without a deadline if `until` is null, and with the condition variable's own clock
-/// if `clock` < 0.
+/// As pthread_cond_clockwait(). `until` null: no deadline. `clock` < 0: the condition variable's own clock.
 int wait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until);
 
 // These functions signal every process-shared condition variable, because any may have waiters in wait().

@@ -108,8 +108,7 @@ class mutex_operations {
     return unlock_ownerless(m);
   }
 
-  // The operations for a process with one thread (one_thread.hpp). Each first tests whether the process still has one
-  // thread.
+  // The operations for a process with one thread (one_thread.hpp). Each first tests whether there is still only one.
 
   static int lock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
@@ -187,8 +186,7 @@ class mutex_operations {
   static bool release_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
-    // The words differ if threads ended while they waited, after a signal handler's calls, or if the mutex is not
-    // locked.
+    // The words differ if threads ended while they waited, after calls in a signal handler, or if the mutex is free.
     if (timed_waiters::has_waiters(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
       return false;
     w.owner_tag().store(0, std::memory_order_relaxed);  // first: a signal handler may run between the stores
@@ -314,8 +312,8 @@ class mutex_operations {
     return 0;
   }
 
-  // For adaptive mutexes, and for the first use of a normal one. Not inlined: if one function contains a lock twice,
-  // the compiler inlines neither copy.
+  // For adaptive mutexes, and for the first use of a normal one. If one function contained a lock twice, the compiler
+  // would inline neither.
   [[gnu::noinline]] static int lock_adaptive(pthread_mutex_t* m) {
     core::lock(of(m));
     return 0;

@@ -1,5 +1,4 @@
-// A table of the pthread mutex operations for one lock. If the lock is selected, the exported functions jump to these
-// operations.
+// A table of the pthread mutex operations for one lock. The exported functions jump to those of the selected lock.
 #pragma once
 
 #include <pthread.h>

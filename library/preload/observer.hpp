@@ -23,7 +23,6 @@ struct observer {
   void (*begin)();
   /// Whether another process has requested a recording that has not begun.
   bool (*is_requested)();
-  /// Begins the requested recording.
   void (*begin_requested)();
   /// A number that changes whenever a recording begins or ends; 0: no recording.
   std::uint64_t (*state)();

@@ -14,8 +14,8 @@
 // - Handlers. A signal handler may interrupt the thread within (1). If it locks and unlocks a mutex, it leaves the
 //   words as it found them. It may return with the very mutex locked whose lock call it has interrupted, although no
 //   lock allows this. Then both calls return success; with atomic operations the interrupted one would wait for ever.
-//   The C library, which does (1) itself, behaves alike. A handler may not make threads: pthread_create is not
-//   async-signal-safe.
+//   The C library, which does (1) itself, behaves alike. A handler may not make threads: pthread_create is not safe
+//   there.
 // - Forks. The child has a copy of the flag and of all memory. If the flag is 1, the parent had one thread, so only a
 //   handler that forked can have interrupted (1). Both (1) and (3) compare the mutex's epoch, and reset a mutex of the
 //   parent's. If the flag is 0, it stays 0 in the child with all C libraries that we know, although the child has one

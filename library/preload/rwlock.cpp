@@ -79,7 +79,6 @@ const rwlock_table* find(std::string_view name) {
   return nullptr;
 }
 
-/// Reports a lock that only libusher-all.so has.
 void report_missing(std::string_view name) {
   say(": \"", name, "\" (", rwlock_variable, ")", where_it_is, "read-write locks.");
 }

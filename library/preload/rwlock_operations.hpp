@@ -213,8 +213,8 @@ class rwlock_operations {
             pacing::polling_then_yielding);
         continue;
       }
-      // A lock that was never used is all zero. But readers of an earlier lock here may be in the table of visible
-      // readers.
+      // A lock that was never used is all zero. But the table of visible readers may have readers of an earlier lock
+      // here.
       const bool is_new = seen == 0;
       const std::uint32_t next = is_new && !of(l).has_visible_readers() ? now : busy;
       if (!validity.compare_exchange_strong(seen, next, std::memory_order_acq_rel, std::memory_order_acquire)) continue;

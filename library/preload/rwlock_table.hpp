@@ -68,8 +68,7 @@ struct rwlock_table {
 std::span<const rwlock_table> phase_fair_tables();
 std::span<const rwlock_table> bravo_tables();
 
-/// Returns the table that USHER_RWLOCK selects; null: the C library's read-write locks. The first call makes the
-/// selection.
+/// Returns the table that USHER_RWLOCK selects; null: the C library's locks. The first call makes the selection.
 const rwlock_table* selected_rwlocks();
 
 /// The pointers through which the exported functions jump.
@@ -78,8 +77,7 @@ const rwlock_table* selected_rwlocks();
 /// The functions that serve while nothing is recorded, and that a recorder's functions call. connect() sets them.
 [[gnu::visibility("hidden")]] extern constinit rwlock_pointers unrecorded_rwlocks;
 
-/// Sets the pointers of the exported functions to a recorder's functions, or if `recorded` is null to
-/// unrecorded_rwlocks.
+/// Sets the exported functions' pointers: to a recorder's functions, or if `recorded` is null to unrecorded_rwlocks.
 void connect_rwlocks(const rwlock_calls* recorded);
 
 /// Does for read-write locks what the function in selection.hpp does for mutexes.
@@ -87,7 +85,6 @@ int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*));
 
 namespace c_library {
 
-/// Pointers to the C library's own functions.
 [[gnu::visibility("hidden")]] extern constinit rwlock_pointers rwlocks;
 
 /// Looks up the C library's functions that have not been found yet.

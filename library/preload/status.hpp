@@ -9,8 +9,7 @@ namespace usher::preload {
 /// with the same arguments.
 void note_selection(outcome what, const char* lock);
 
-/// Stores the name of the read-write lock in use; null: the C library's. Several threads may call this, with the same
-/// argument.
+/// Stores the name of the read-write lock in use; null: the C library's. Several threads may call this, too.
 void note_rwlocks(const char* lock);
 
 /// Writes the line if USHER_VERBOSE is neither empty nor "0", and the program does not run in secure mode (AT_SECURE).
