@@ -1,6 +1,6 @@
-#undef USHER_DEBUG  // both forms of the functions are defined here
+#undef USHER_DEBUG  // with it, usher.h would rename the functions to those that check (usher_debug_…)
 #ifndef USHER_RECORD
-#define USHER_RECORD  // always, so that programs need no second build
+#define USHER_RECORD  // always, so that `usher stat` records programs that were not compiled for it
 #endif
 
 #include <pthread.h>
@@ -26,8 +26,8 @@
 
 namespace {
 
-/// The default lock; null before the first look-up. All look-ups have the same result. (A local static variable would
-/// need the C++ library.)
+/// The default lock's table; null before the first look-up. Several threads may look it up, with the same result. (A
+/// local static variable would need the C++ library.)
 constinit std::atomic<const usher::lock_table*> found_default{nullptr};
 
 [[noreturn, gnu::cold, gnu::noinline]] void die_without_default() {
@@ -51,7 +51,7 @@ const usher::lock_table& table_of(const usher_mutex_t* m) {
   return m->usher_table != nullptr ? *static_cast<const usher::lock_table*>(m->usher_table) : default_table();
 }
 
-/// A lock behind its table.
+/// A lock as an object that calls the functions of its table.
 struct bound_lock {
   const usher::lock_table& table;
   void* state;
@@ -94,12 +94,12 @@ bool unlock_now(void* m) {
   return true;
 }
 
-/// Nanoseconds until `t` on CLOCK_MONOTONIC.
+/// The nanoseconds from now until the time `t` of CLOCK_MONOTONIC.
 std::uint64_t until(const timespec& t) {
   return usher::nanoseconds_until(CLOCK_MONOTONIC, t);
 }
 
-/// Gives usher::condition_variable access to the mutex.
+/// A usher_mutex_t with the members that usher::condition_variable calls.
 struct bound_mutex {
   usher_mutex_t* mutex;
   void lock() { usher_mutex_lock(mutex); }

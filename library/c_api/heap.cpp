@@ -9,8 +9,8 @@
 
 namespace {
 
-/// Allocates zeroed memory in pairs of cache lines that no other object shares, since processors may prefetch a line's
-/// neighbour. Null if there is no memory.
+/// Allocates zeroed memory in whole pairs of cache lines, so that no other object shares them: processors may prefetch
+/// the neighbour of a line. Returns null if there is no memory.
 template <class Object>
 Object* allocate() {
   constexpr std::size_t lines = 128;
@@ -21,7 +21,7 @@ Object* allocate() {
   return memory != nullptr ? static_cast<Object*>(std::memset(memory, 0, size)) : nullptr;
 }
 
-/// Makes a new object and initialises it by `init`. Null if either step fails.
+/// Allocates an object and initialises it by `init`. Returns null if either step fails.
 template <class Object, class Init>
 Object* made(Init init) {
   auto* const object = allocate<Object>();

@@ -1,4 +1,4 @@
-// The read-write locks of the C interface. The kind is a number in the object; 0 is the default.
+// The read-write locks of the C interface. `usher_kind` of the object is the lock's index in `names`; 0 is the default.
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -29,7 +29,7 @@ Lock& lock_in(usher_rwlock_t* l) {
   return *std::launder(reinterpret_cast<Lock*>(l->usher_state));
 }
 
-/// Calls `f` with the lock as an object of its kind.
+/// Calls f(lock), with the lock as an object of the class that `usher_kind` selects.
 template <class F>
 auto with(usher_rwlock_t* l, F f) {
   switch (l->usher_kind) {
@@ -44,7 +44,7 @@ auto with(usher_rwlock_t* l, F f) {
   }
 }
 
-/// The time that is left of a deadline of CLOCK_MONOTONIC.
+/// The deadline `t` of CLOCK_MONOTONIC, in the form that the locks take.
 usher::native::clock_deadline until(const timespec& t) {
   return {CLOCK_MONOTONIC, t};
 }
@@ -58,7 +58,7 @@ int usher_rwlock_init(usher_rwlock_t* l, const char* name) {
     if (name == nullptr || std::strcmp(name, names[i]) == 0) {
       std::memset(l, 0, sizeof *l);
       l->usher_kind = i;
-      with(l, [](auto& lock) { lock.renew(0, false); });  // also if readers of an earlier lock never unlocked it
+      with(l, [](auto& lock) { lock.renew(0, false); });  // removes readers that an earlier lock here has left
       return 0;
     }
   return EINVAL;

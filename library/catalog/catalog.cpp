@@ -11,9 +11,8 @@ namespace usher::inline v2 {
 
 namespace {
 
-// The list of all locks. It uses no heap and needs no destruction at exit, because the C interface may use it in an
-// allocator or during exit. It is not a local static variable: that would need the C++ library, which libusher-locks.so
-// does not load.
+// The list of all locks. It allocates nothing and has no destructor, because the C interface may use it in an allocator
+// or during exit. A local static variable would need the C++ library, which libusher-locks.so does not load.
 struct list {
   std::array<const lock_table*, most_families * ways_of_waiting.size()> entries;
   std::size_t count;
@@ -22,7 +21,7 @@ constinit list every{};
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void fill() {
-  every.count = 0;  // not 0 in a child that was forked during this function: pthread_once() begins again there
+  every.count = 0;  // a fork may have interrupted fill(); in the child pthread_once() then calls it again
   for (const auto* f : families())
     for (std::size_t i = 0; i < f->count; i++) every.entries[every.count++] = &f->tables[i];
 }

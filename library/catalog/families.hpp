@@ -1,4 +1,4 @@
-// All families of locks, as the build lists them.
+// The list of all families of locks (family.hpp), which the build makes from library/catalog/catalog.list.
 #pragma once
 
 #include <span>
@@ -9,6 +9,6 @@
 namespace usher::inline v2 {
 
 std::span<const family<lock_table>* const> families();
-inline constexpr std::size_t most_families = 128;  // families.cpp.in asserts it
+inline constexpr std::size_t most_families = 128;  // a static_assert in families.cpp.in has the same number
 
 }  // namespace usher::inline v2

@@ -1,4 +1,5 @@
 // Compiles one lock for a platform into a family: a table of functions for each way of waiting that the lock supports.
+// A lock with one way of waiting is a form: `twa-spin` is the lock `twa` whose waiters spin.
 #pragma once
 
 #include <array>
@@ -13,15 +14,15 @@
 
 namespace usher::inline v2 {
 
-/// The names of a family's forms.
+/// The names of a family's forms: the lock's name and the suffix of the way of waiting.
 class family_names {
  public:
   static constexpr std::size_t most = 40;
 
   consteval explicit family_names(std::string_view family) {
     for (const way_of_waiting& way : ways_of_waiting) {
-      // If the compiler reports an index beyond the end here, the name of a lock is too long. (The index is not a sum,
-      // since gcc 12 then crashes with -flto.)
+      // If the compiler reports an index beyond the array's end here, the name of a lock is too long. (A counter is the
+      // index, not a sum: with a sum, gcc 12 crashes under -flto.)
       std::size_t n = 0;
       for (const char c : family) names_[index(way.kind)][n++] = c;
       for (const char c : std::string_view(way.suffix)) names_[index(way.kind)][n++] = c;
@@ -38,8 +39,7 @@ class family_names {
   char names_[ways_of_waiting.size()][most] = {};
 };
 
-/// The size in bytes of the state that a lock takes from a pool while it is contended (compile.hpp); 0 if it takes
-/// none.
+/// The bytes of the state that a contended lock takes from a pool; 0 if it takes none. compile.hpp specialises it.
 template <class Lock>
 inline constexpr std::size_t inflated_size = 0;
 
@@ -70,11 +70,11 @@ struct family {
   std::size_t count = 0;
 };
 
-/// Makes the family of a lock for a platform. `make` is called as make.operator()<Lock, Waiting>(kind) for each kind
-/// that the lock's traits name.
+/// Makes the family of a lock for a platform. Calls make.operator()<Lock, Waiting>(kind), which returns a table, for
+/// each way of waiting that the lock's traits name.
 template <platform P, template <class, class> class Lock, class Table, class Make>
 constexpr family<Table> make_family_on(Make make) {
-  // The traits do not depend on the way of waiting, so the kinds are read from those of the plain form.
+  // The traits do not depend on the way of waiting, so the plain form's traits tell the kinds that the lock supports.
   using plain = Lock<P, waiting<P, ways_of_waiting.front().kind>>;
   static_assert(lock_algorithm<plain>);
   static_assert(has(plain::traits.kinds, ways_of_waiting.front().kind),

@@ -1,11 +1,11 @@
-// Reads a probability: "1", "0.001", ".5". Independent of the locale, and without the C library.
+// Parses a probability such as "1", "0.001" or ".5", independent of the locale and of the C library.
 #pragma once
 
 #include <string_view>
 
 namespace usher::inline v2 {
 
-/// The value of a text of digits with at most one point, if it is above 0 and at most 1; else 0.
+/// The value of a text of digits and at most one point; 0 if the text has another form or the value is above 1.
 constexpr double parse_probability(std::string_view text) {
   double value = 0, digit = 1;
   bool point = false, digits = false;

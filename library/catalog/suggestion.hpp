@@ -1,4 +1,4 @@
-// The suggestion in a message about an unknown name.
+// The suggestion of a similar name, with which a message about an unknown name ends.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace usher::inline v2 {
 
-/// The end of the message: ": did you mean 'twa'?", or nothing if `near` is empty.
+/// Returns the end of the message, such as ": did you mean 'twa'?"; nothing if `near` is empty.
 inline std::string did_you_mean(std::string_view near) {
   return near.empty() ? "" : ": did you mean '" + std::string(near) + "'?";
 }

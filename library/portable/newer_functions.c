@@ -1,5 +1,5 @@
-/* Functions and variables that the compiler's libraries use and that glibc has had only since a version after 2.28. Each
- * is hidden in the program that is linked with it. */
+/* Functions and variables that the compiler's libraries use and that glibc 2.28 lacks. Each comment below names the
+ * glibc that brought the function. All are hidden in the program into which this file is linked. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* glibc 2.32. Here 0: the C++ library uses atomic operations for its reference counts. */
+/* glibc 2.32. Always 0 here, so the C++ library uses atomic operations for its reference counts. */
 char __libc_single_threaded = 0;
 
-/* glibc 2.30. Without it the deadline is converted to CLOCK_REALTIME, the clock of the C++ library's condition variables:
- * if that clock is set back meanwhile, the wait ends later. */
+/* glibc 2.30. If the C library lacks the function, the deadline is converted to CLOCK_REALTIME, the clock of the C++
+ * library's condition variables. If that clock is then set back, the wait ends later. */
 typedef int clockwait(pthread_cond_t*, pthread_mutex_t*, clockid_t, const struct timespec*);
 
 int pthread_cond_clockwait(pthread_cond_t* restrict c, pthread_mutex_t* restrict m, clockid_t clock,
@@ -37,7 +37,8 @@ int pthread_cond_clockwait(pthread_cond_t* restrict c, pthread_mutex_t* restrict
   return pthread_cond_timedwait(c, m, &real);
 }
 
-/* glibc 2.33; before, <sys/stat.h> called these functions. Other versions of struct stat are refused by EINVAL. */
+/* glibc 2.33. Before, <sys/stat.h> defined stat() and its like as calls of these functions with the version of struct
+ * stat. Another version fails with EINVAL. */
 #if defined(__x86_64__)
 enum { stat_version = 1 };
 #else
@@ -71,7 +72,7 @@ uint32_t arc4random(void) {
     if (errno != EINTR) abort();
   return value;
 }
-void arc4random_buf(void* to, size_t size) { /* of expat */
+void arc4random_buf(void* to, size_t size) { /* expat calls this one */
   for (size_t done = 0; done < size;) {
     const ssize_t n = getrandom((char*)to + done, size - done, 0);
     if (n < 0 && errno != EINTR) abort();
@@ -79,7 +80,7 @@ void arc4random_buf(void* to, size_t size) { /* of expat */
   }
 }
 
-/* glibc 2.35. The unwinder looks for the exception tables of an address. */
+/* glibc 2.35. The unwinder calls _dl_find_object() to find the exception tables (.eh_frame_hdr) for a code address. */
 static int find_object(struct dl_phdr_info* info, size_t size, void* to) {
   struct dl_find_object* const found = to;
   const uintptr_t address = (uintptr_t)found->dlfo_map_start;
@@ -96,7 +97,7 @@ static int find_object(struct dl_phdr_info* info, size_t size, void* to) {
       found->dlfo_eh_frame = (void*)(info->dlpi_addr + info->dlpi_phdr[k].p_vaddr);
       return 1;
     }
-    return -1; /* without exception tables */
+    return -1; /* the object has no exception tables */
   }
   return 0;
 }

@@ -1,8 +1,8 @@
-/* Lets programs that are linked with the start files of glibc 2.34 and later run with older ones, too.
+/* Lets a program that is linked with the start files of glibc 2.34 or later also run on an older glibc.
  *
- * Since 2.34 the start file passes no function that runs the program's constructors, because __libc_start_main() runs
- * them itself; before, it called the function that it was given. The version of __libc_start_main() that older
- * programs use accepts such a function in all releases. */
+ * The old version of __libc_start_main() takes a function that runs the program's constructors. The start file of 2.34
+ * passes null instead, because the new version runs them itself. All releases still export the old version: this file
+ * calls it, and passes such a function. */
 #include <stddef.h>
 
 typedef int main_function(int, char**, char**);
@@ -15,7 +15,7 @@ __asm__(".symver start_main, __libc_start_main@GLIBC_2.2.5");
 __asm__(".symver start_main, __libc_start_main@GLIBC_2.17");
 #endif
 
-/* Defined by the linker and by crti.o. */
+/* The linker defines the first two, crti.o defines _init(). */
 extern start_function* __init_array_start[];
 extern start_function* __init_array_end[];
 extern void _init(void);

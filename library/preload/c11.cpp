@@ -1,11 +1,10 @@
-// C11's mutexes and condition variables. In the C library they have the layout of pthread's, and its functions call its
-// own locks directly. Here they are passed on to the functions of calls.hpp.
+// C11's mutexes and condition variables. In the C library they have the layout of pthread's objects, and their
+// functions call the C library's locks directly. The exports here call the functions of calls.hpp instead.
 //
-// Each function is exported with the C library's two versions of it, of which none is the default: of libc.so.6 since
-// glibc 2.34 and of libpthread.so.0 before. Programs and libraries may have functions with these names and other types
-// and results (tinycthread); references to those have no version, and the loader does not bind them to an export that
-// has one and is not the default. Nor does dlsym() find such an export: a program that looks these functions up by name
-// gets the C library's, and must not use both for one object.
+// Each function is exported with its two versions in the C library: the one of libc.so.6 since glibc 2.34, and the one
+// of libpthread.so.0 before. Neither is a default version. So the loader binds no reference without a version to them:
+// other code may have functions of these names with other types and results (tinycthread). dlsym() does not find them
+// either. A program that looks these functions up by name gets the C library's, and must not mix both for one object.
 #include <pthread.h>
 #include <threads.h>
 
@@ -16,7 +15,7 @@
 
 #if defined(USHER_COND_GLIBC)
 
-// Before glibc 2.34 libpthread.so.0 alone had these functions, and this library does not depend on it.
+// Weak, because before glibc 2.34 only libpthread.so.0 had these functions, on which this library does not depend.
 #pragma weak pthread_mutexattr_destroy
 #pragma weak pthread_mutexattr_init
 #pragma weak pthread_mutexattr_settype
@@ -34,7 +33,7 @@ pthread_cond_t* of(cnd_t* c) {
 }
 
 int init_recursive(pthread_mutex_t* m) {
-  if (pthread_mutexattr_init == nullptr) {  // a library has brought libpthread.so.0 later, by dlopen()
+  if (pthread_mutexattr_init == nullptr) {  // dlopen() has loaded libpthread.so.0 after the start
     *m = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     return 0;
   }
@@ -55,7 +54,7 @@ int init(pthread_mutex_t* m, int type) {
 
 using namespace usher::preload;  // NOLINT(google-build-using-namespace): the exported functions follow
 
-// The assembler removes the names that begin with usher_.
+// `remove`: the assembler removes the names that begin with usher_ from the symbol table.
 #define USHER_C11_VERSION(type, name, prefix, version, parameters, ...)                \
   __asm__(".symver " #prefix #name ", " #name "@" version ", remove");                 \
   USHER_EXPORT type prefix##name parameters { /* NOLINT(bugprone-macro-parentheses) */ \

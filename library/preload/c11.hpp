@@ -1,4 +1,4 @@
-// The result codes of C11's functions.
+// Conversion of pthread results to those of C11's functions.
 #pragma once
 
 #include <threads.h>
@@ -7,7 +7,7 @@
 
 namespace usher::preload {
 
-/// The C11 result for a pthread function's, as in the C library.
+/// Converts the result of a pthread function to that of the C11 function, as the C library does.
 constexpr int c11_result(int error) {
   return error == 0           ? thrd_success
          : error == ENOMEM    ? thrd_nomem

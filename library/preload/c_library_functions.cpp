@@ -11,8 +11,9 @@
 #include "library/preload/glibc_versions.hpp"
 #include "library/preload/timeouts.hpp"
 
-// All of these are weak: a program on another C library that inherits LD_PRELOAD must still start. The mutex functions
-// are linked to, not looked up, because dlsym() may allocate, and a mutex may be locked before that is possible.
+// All references are weak: a program on another C library that inherits LD_PRELOAD must still start. The mutex
+// functions are linked to rather than looked up, because dlsym() may allocate, and a mutex may be locked too early for
+// that.
 extern "C" {
 #if defined(__GLIBC__)
 [[gnu::weak]] int usher_libc_init(pthread_mutex_t*, const pthread_mutexattr_t*);
@@ -26,15 +27,15 @@ __asm__(".symver usher_libc_lock, __pthread_mutex_lock@" USHER_FIRST_GLIBC);
 __asm__(".symver usher_libc_trylock, __pthread_mutex_trylock@" USHER_FIRST_GLIBC);
 __asm__(".symver usher_libc_unlock, __pthread_mutex_unlock@" USHER_FIRST_GLIBC);
 #endif
-// The function that pthread_atfork() calls. Handlers that it registers are never removed, as libusher.so is never
-// unloaded.
+// pthread_atfork() calls this function. With a null last argument its handlers are never removed, which suits
+// libusher.so: it is never unloaded.
 [[gnu::weak]] int __register_atfork(void (*)(), void (*)(), void (*)(), void*);  // NOLINT(bugprone-reserved-identifier)
 [[gnu::weak]] const char* gnu_get_libc_version(void);
 [[gnu::weak]] void* dlvsym(void*, const char*, const char*);
 }
 
-// Replaces the C library's pthread_atfork(), which is linked in from an archive. That one has a strong reference to
-// __register_atfork, so that libusher.so could not be loaded where this function is missing.
+// Replaces the C library's pthread_atfork(), which an archive adds to each library that calls it. That one has a strong
+// reference to __register_atfork, and libusher.so could not be loaded on a C library that lacks it.
 extern "C" [[gnu::visibility("hidden")]] int pthread_atfork(void (*prepare)(), void (*parent)(), void (*child)()) {
   return __register_atfork != nullptr ? __register_atfork(prepare, parent, child, nullptr) : 0;
 }
@@ -42,7 +43,7 @@ extern "C" [[gnu::visibility("hidden")]] int pthread_atfork(void (*prepare)(), v
 namespace usher::preload::c_library {
 namespace {
 
-/// A function of the C library that is looked up at its first call. If it is missing, each call looks for it again.
+/// A function of the C library that is looked up at its first call. If the look-up fails, the next call repeats it.
 template <class F>
 class looked_up;
 
@@ -82,7 +83,7 @@ class looked_up<int(Args...)> {
 };
 
 #if defined(USHER_COND_GLIBC)
-constexpr const char* cond_version = USHER_COND_GLIBC;  // not the older functions of the same names
+constexpr const char* cond_version = USHER_COND_GLIBC;  // glibc also has older functions of the same names
 #else
 constexpr const char* cond_version = nullptr;
 #endif
@@ -117,8 +118,7 @@ constinit looked_up<int(sem_t*, clockid_t, const timespec*)> found_sem_clockwait
 constinit looked_up<int(sem_t*)> found_sem_post{"sem_post", nullptr};
 constinit looked_up<int(sem_t*, int*)> found_sem_getvalue{"sem_getvalue", nullptr};
 
-/// Calls a semaphore function. If the C library does not have it, fails with −1 and errno ENOSYS, as such functions
-/// do.
+/// Calls a semaphore function. If the C library lacks it, returns −1 and sets errno to ENOSYS, as such functions do.
 template <class F, class... Args>
 int call(F& f, Args... args) {
   if (f.found()) return f(args...);

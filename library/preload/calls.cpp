@@ -1,4 +1,4 @@
-// The exported functions. Those of condition variables are exported a second time in cond_with_version.cpp.
+// The exported functions, and their first table. cond_with_version.cpp exports condition variables a second time.
 #include "library/preload/calls.hpp"
 
 #include "library/preload/export.hpp"
@@ -25,8 +25,8 @@ constinit call_pointers current_calls{USHER_CALLS(USHER_FIRST_POINTER)};
 
 }  // namespace usher::preload
 
-// The exported functions jump instead of calling, so that a recorded function finds the return address of the
-// program's call (USHER_CALLER).
+// Each exported function must compile to a tail jump: then a recorder's function finds the return address of the
+// program's call on its own stack frame (USHER_CALLER).
 #define USHER_EXPORTED(member, name, parameters, arguments) \
   USHER_EXPORT int name parameters {                        \
     return usher::preload::current_calls.member arguments;  \

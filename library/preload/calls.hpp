@@ -1,14 +1,14 @@
-// The tables of functions to which the exported functions lead. Each exported function jumps through its pointer in
-// `current_calls`; connect() (selection.hpp) sets all pointers together, to:
+// The tables of functions to which the exported functions jump, each through its pointer in `current_calls`. All
+// pointers lead to one of the tables below; connect() (selection.hpp) sets them.
 //
-//     at first         first_calls, each of which calls connect() and then jumps again. `current_calls` is
-//                      constant-initialised to these, so it works before any constructor has run
+//     at first         first_calls: each function calls connect() and then jumps again. `current_calls` is
+//                      constant-initialised to this table, so the exports work before any constructor has run
 //     with threads     our_calls, with the mutex functions of the selected lock (mutex_operations.hpp)
-//     with one thread  the same, but lock, trylock and unlock are lock_single() …, without atomic operations
-//                      (one_thread.hpp). A call that finds more threads changes these three for good, so a process with
-//                      threads does not test this
+//     with one thread  as above, but lock, trylock and unlock are lock_single() and so on, without atomic operations
+//                      (one_thread.hpp). If such a function finds more threads, it sets these three pointers to the
+//                      functions with atomic operations for good: these do not test the number of threads
 //     C library        c_library_calls, if USHER_LOCK selects the C library's locks
-//     recorded         those of a recorder (observer.hpp), which call the selected ones
+//     recorded         the table of a recorder (observer.hpp), whose functions call the selected ones
 #pragma once
 
 #include <pthread.h>
@@ -22,7 +22,7 @@
 
 namespace usher::preload {
 
-/// The exported functions, one a line: the member's name, the exported name, the parameters, and their names.
+/// The exported functions, one a line: member of `calls`, exported name, parameters with types, parameters' names.
 // clang-format off
 #define USHER_CALLS(call) \
   call(lock, pthread_mutex_lock, (pthread_mutex_t* m), (m)) \
@@ -57,9 +57,8 @@ struct calls {
 };
 #undef USHER_CALL_MEMBER
 
-/// A pointer to a function, which may be changed while other threads call through it. Loads are relaxed, so that an
-/// exported function is one jump. A function that depends on writes from before the pointer was set must acquire them
-/// itself.
+/// A pointer to a function, which may change while other threads call through it. Loads are relaxed, so an exported
+/// function is one jump. A function that needs data written before the pointer was set must acquire it itself.
 template <class F>
 class call_pointer;
 template <class... Args>

@@ -13,7 +13,7 @@ static int futex_wait(uint32_t* word, uint32_t expected, const struct timespec* 
   return (int)-system_call_of_longs(SYS_futex, (long)word, op, expected, (long)until, 0, (long)FUTEX_BITSET_MATCH_ANY);
 }
 
-/* Whether a thread can be cancelled and cleanup handlers can be registered. */
+/* Whether the C library can register cleanup handlers; false without libpthread.so.0, before glibc 2.34. */
 static int has_cancellation(void) {
 #if defined(__GLIBC__)
   return &__pthread_register_cancel != NULL;
@@ -33,7 +33,7 @@ int usher_cancellable_wait(uint32_t* word, uint32_t expected, const struct times
     return result;
   }
   pthread_cleanup_push(cleanup, argument);
-  /* A cancellation that is pending acts here, before the sleep. */
+  /* This call acts on a pending cancellation before the sleep. */
   pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
   result = futex_wait(word, expected, until, realtime);
   pthread_setcanceltype(type, &type);
@@ -52,7 +52,7 @@ int usher_call_with_cleanup(int (*call)(void*), void* argument, void (*cleanup)(
 }
 
 usher_cancel_type usher_defer_cancellation(void) {
-  /* Before glibc 2.34, this function does nothing in a program without libpthread.so.0. */
+  /* Before glibc 2.34, pthread_setcanceltype() does nothing in a program without libpthread.so.0. */
   int type = PTHREAD_CANCEL_DEFERRED;
   return pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type) == 0 ? type : PTHREAD_CANCEL_DEFERRED;
 }

@@ -1,5 +1,5 @@
-/* A futex wait that is a cancellation point. In C, because the clean-up handlers of a cancelled thread are not found
- * from within C++ frames when the cancellation is asynchronous, which it must be around a bare system call. */
+/* A futex wait that is a cancellation point. A bare system call can only be cancelled asynchronously. The file is C,
+ * because an asynchronous cancellation does not find the clean-up handlers of C++ frames. */
 #pragma once
 
 #include <stdint.h>
@@ -9,19 +9,19 @@
 extern "C" {
 #endif
 
-/* Sleeps while *word == expected, until the absolute time `until` (null: for ever) of CLOCK_REALTIME or, if not
- * `realtime`, CLOCK_MONOTONIC. Returns 0, EAGAIN, EINTR or ETIMEDOUT; errno is not touched. If the thread is cancelled,
- * cleanup(argument) runs before the program's own handlers. */
+/* Sleeps while *word == expected, until a wake-up or the absolute time `until`, of CLOCK_REALTIME if `realtime`, else
+ * of CLOCK_MONOTONIC; null: no deadline. Returns 0, EAGAIN, EINTR or ETIMEDOUT, and keeps errno. If the thread is
+ * cancelled, cleanup(argument) runs before the program's own handlers. */
 __attribute__((visibility("hidden"))) int usher_cancellable_wait(uint32_t* word, uint32_t expected,
                                                                  const struct timespec* until, int realtime,
                                                                  void (*cleanup)(void*), void* argument);
 
-/* call(argument). If the thread is cancelled in it, cleanup(argument) runs before the program's own handlers. */
+/* Returns call(argument). If the thread is cancelled in it, cleanup(argument) runs before the program's handlers. */
 __attribute__((visibility("hidden"))) int usher_call_with_cleanup(int (*call)(void*), void* argument,
                                                                   void (*cleanup)(void*));
 
-/* Defers cancellation while the calling thread holds a lock of the library's, also if the program has made it
- * asynchronous. Returns the type to restore. */
+/* Makes the calling thread's cancellation deferred, even if the program has made it asynchronous: a thread must not be
+ * cancelled while it holds a lock of this library. Returns the type for usher_restore_cancellation(). */
 typedef int usher_cancel_type;
 __attribute__((visibility("hidden"))) usher_cancel_type usher_defer_cancellation(void);
 __attribute__((visibility("hidden"))) void usher_restore_cancellation(usher_cancel_type type);

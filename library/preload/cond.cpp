@@ -1,32 +1,33 @@
-// Usher's condition variables. A wait unlocks and locks its mutex by our pthread_mutex_unlock() and
-// pthread_mutex_lock(), whichever library the mutex belongs to. The C library's condition variable would unlock our
-// mutexes with its own code.
+// Usher's condition variables. The C library's would unlock Usher's mutexes with the C library's code. A wait here
+// unlocks and locks the mutex, whichever library serves it, by Usher's pthread_mutex_unlock() and pthread_mutex_lock().
 //
 //     offset  0…23, 40…47  the queue     wait_queue.hpp
 //            24            clock         1: CLOCK_MONOTONIC, 0: CLOCK_REALTIME
-//            28, 36        not ours      in ours both are 0. In the C library the second (the first since glibc 2.41) has
-//                                        the number of its waiters from bit 3 on; bit 0: process-shared
-//            32            is_ours       set by the first wait or initialisation of ours. The C library has small
-//                                        numbers there
+//            28, 36        C library's   both 0 in Usher's variables. In the C library's, 36 (28 since glibc 2.41) has
+//                                        the number of waiters in bits 3 and up; bit 0: process-shared
+//            32            is_ours       a magic number that Usher's first wait or initialisation stores. The C library
+//                                        has small numbers there
 //
-// Process-shared variables are the C library's. So is a variable as long as the C library's functions wait for it: in a
-// plugin opened with RTLD_DEEPBIND the timed waits of std::condition_variable, which are inlined, lead there, while its
-// wait() and notify_all() lead here (left_mutexes.hpp). So a wait with a mutex that is left to the C library is the C
-// library's wait, unless the variable is one of ours already, and a signal for its waiters is the C library's signal.
+// The C library serves process-shared condition variables. It also serves a variable while threads wait for it in the C
+// library's functions. This occurs in a plugin opened with RTLD_DEEPBIND: the timed waits of std::condition_variable,
+// which are inlined, call the C library, but its wait() and notify_all() call Usher (left_mutexes.hpp). So a wait with
+// a mutex that is left to the C library calls the C library's wait, unless the variable is Usher's already. A signal of
+// a variable with waiters in the C library calls the C library's signal.
 //
 // A wait and a signal (core/condition_wait.hpp, core/wait_morphing.hpp):
 //
-//     waiter     enter(): its node, on its stack, joins the queue. It unlocks the mutex, and sleeps on the node's state
-//     signal     takes the first node off the queue. If the calling thread holds the waiter's mutex, as the owner tag
-//                shows, the node is requeued to the mutex (waited_mutex::requeue); else the waiter is woken
-//     unlock     of the mutex: wakes the first requeued waiter when the mutex is free, or hands the mutex over to it
+//     waiter     enter(): puts its node, on its stack, into the queue. Unlocks the mutex, sleeps on the node's state
+//     signal     takes the first node off the queue. If the owner tag shows that the calling thread holds the waiter's
+//                mutex, requeues the node to the mutex (waited_mutex::requeue); else wakes the waiter
+//     unlock     of the mutex: frees the mutex and wakes the first requeued waiter, or hands the mutex over to it
 //     waiter     relock(): locks the mutex, unless it was handed over
 //
-// A broadcast takes all nodes off the queue as one chain, and requeues it or wakes its first waiter. A waiter of the
-// chain that has the mutex requeues the rest, so that one thread of a broadcast at a time is awake without the mutex.
+// A broadcast takes all nodes off the queue as one chain, and requeues the chain or wakes its first waiter. When a
+// waiter of the chain has the mutex, it requeues the rest. So at most one waiter of a broadcast at a time is awake
+// without the mutex.
 //
-// The queue's word contains the fork epoch: in the child of a fork the queue counts as empty, because the waiters do
-// not exist there. A waiter whose signal handler has forked leaves the wait in the child: own_sleep.hpp.
+// In the child of a fork the waiters do not exist, and the queue counts as empty: its word contains the fork epoch. If
+// a waiter's signal handler forks, the copy of the waiter in the child ends its wait (own_sleep.hpp).
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -47,7 +48,7 @@
 namespace usher::preload {
 namespace {
 
-/// The mutex that a waiter uses, ours or the C library's. A signalling thread may requeue the waiter to it.
+/// A waiter's mutex, Usher's or the C library's: the `Target` of core/condition_wait.hpp.
 struct waited_mutex {
   pthread_mutex_t* mutex = nullptr;
   std::uint32_t counted = 0;  ///< the result of enter_users()
@@ -67,7 +68,7 @@ struct cond_layout {
 
   bool is_c_librarys() { return (spare(1) | spare(3)) != 0; }
   bool is_ours() { return spare(2) == ours; }
-  /// Makes it ours: in what the C library may have left, no thread waits any more.
+  /// Makes the variable Usher's. Erases what the C library has left: no thread waits there any more.
   void take(bool monotonic) {
     std::memset(static_cast<void*>(this), 0, sizeof(pthread_cond_t));
     std::atomic_ref(queue.spare(0)).store(monotonic ? 1 : 0, std::memory_order_relaxed);
@@ -100,7 +101,7 @@ void on_cancel(void* argument) {
 
 int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const timespec* until) {
   waiting_thread me;
-  // Defers cancellation: a thread must not be cancelled while it holds the queue's lock.
+  // A thread must not be cancelled while it holds the queue's lock.
   const usher_cancel_type type = usher_defer_cancellation();
   current_sleep = {&me.state, waiting_thread::granted};
   USHER_PROBE2(cond_wait_begin, cond, mutex);
@@ -109,7 +110,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   wait_on::enter(me, cond_of(cond).queue, waited_mutex{mutex}, cond_append());
   int result = pthread_mutex_unlock(mutex);
   if (result != 0) {
-    wait_on::undo_enter(me);  // the mutex checks its owner, or is the C library's
+    wait_on::undo_enter(me);  // an error from a mutex that checks its owner, or from the C library
     current_sleep = {};
     usher_restore_cancellation(type);
     return result;
@@ -117,8 +118,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   const bool granted = wait_on::await_grant(me, [&](std::uint32_t state, bool selected) {
     result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), state, selected ? nullptr : until,
                                     realtime, on_cancel, &me);
-    // This is a child that a signal handler has forked during the wait: the queue is not valid here, and the wait ends
-    // spuriously.
+    // A signal handler forked during the wait, and this is the child. Its queue is not valid: the wait ends spuriously.
     if (result == EINTR && pthread_queue::left_by_fork(me)) return wait_on::wait_end::abandoned;
     return result == ETIMEDOUT ? wait_on::wait_end::time : wait_on::wait_end::woken;
   });
@@ -134,11 +134,11 @@ int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock
   return wait(cond, mutex, clock == CLOCK_REALTIME, not_before_epoch(until));
 }
 
-/// Whose code waits.
+/// The code that performs a wait: Usher's, the C library's, or mixed_wait.hpp with a helper mutex.
 enum class waits_by { us, c_library, helper };
 
-/// A condition variable of the C library may unlock the mutex by the C library's wait only if the mutex is the C
-/// library's, too; with other mutexes it waits with a helper mutex (mixed_wait.hpp).
+/// Returns the code that must perform a wait. The C library's wait can unlock only a mutex of the C library's, so its
+/// condition variables need a helper for other mutexes.
 waits_by who_waits(pthread_cond_t* c, pthread_mutex_t* m) {
   leave_if_locked_in_c_library(m);
   const int kind = kind_of(m);
@@ -149,7 +149,7 @@ waits_by who_waits(pthread_cond_t* c, pthread_mutex_t* m) {
              : waits_by::us;
 }
 
-// If the variable is not ours, no thread waits: what looks like a queue has been left by the C library.
+// If the variable is not Usher's, no thread waits: the bytes that look like a queue are left from the C library.
 
 [[gnu::cold, gnu::noinline]] int signal(cond_layout& cond) {
   USHER_PROBE1(cond_signal, &cond);

@@ -1,6 +1,6 @@
 // Exports the condition variable functions a second time, with the C library's symbol version. ThreadSanitizer's
-// run-time library looks them up by that version (dlvsym), which does not find an export without a version. The second
-// exports have a file of their own, because the linker merges two exports of a function in one object file.
+// run-time library looks them up by that version (dlvsym), and would not find an export without a version. These
+// exports are in a file of their own, because the linker merges two exports of a function from one object file.
 #include "library/preload/calls.hpp"
 #include "library/preload/export.hpp"
 #include "library/preload/glibc_versions.hpp"

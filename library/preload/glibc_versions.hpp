@@ -1,5 +1,4 @@
-// The symbol versions of the GNU C library's first release for this architecture, and of its condition variables. Not
-// defined on other architectures.
+// The symbol versions, on x86-64 and AArch64, of glibc's first release and of its condition variables.
 #pragma once
 
 #include <features.h>
@@ -12,6 +11,6 @@
 #define USHER_COND_GLIBC "GLIBC_2.17"
 #endif
 
-// The versions of C11's functions: of their first release, in libpthread.so.0, and since that library is part of libc.
+// The versions of C11's functions: since 2.28 in libpthread.so.0, since 2.34 in libc.so.6.
 #define USHER_C11_GLIBC "GLIBC_2.28"
 #define USHER_MERGED_GLIBC "GLIBC_2.34"

@@ -1,48 +1,50 @@
-// How a lock of ours lies in a pthread_mutex_t, which bytes it may own on which kinds, and which mutexes are ours.
+// The layout of Usher's locks in a pthread_mutex_t, and which mutexes are *ours*: served by Usher's functions. A
+// mutex's *kind* is its `__kind` in the C library: the type (normal, recursive, error-checking, adaptive) and flags.
 //
-// A lock of one 32-bit word (with zero_iff_free) lies at offset 0, beside the owner tag. The two are on one cache line
-// at every alignment of the mutex, so a hand-over between two threads moves one line; the other fields are written in
-// slow paths and by kinds with a recursion count. A larger lock that can be *spread* (its type has a member template
-// spread<Bytes>) has its first word at offset 0, too, and its other words, of up to 8 bytes, at offset 24. Any other
-// lock, of up to 16 bytes, lies at offset 24.
+// A lock of one 32-bit word that is 0 exactly while the lock is free (zero_iff_free) lies at offset 0, beside the owner
+// tag. The two are on one cache line at every alignment of the mutex, so a hand-over between two threads moves one
+// line. Only slow paths and kinds with a recursion count write to the other fields. If a larger lock can be *spread*
+// (its type has a member template spread<Bytes>), its first word also lies at offset 0, and its other words, up to 8
+// bytes, at offset 24. Any other lock, of up to 16 bytes, lies at offset 24.
+//
+// Kinds with an owner are the recursive and the error-checking one.
 //
 //     offset   lock of one word, or spread                   larger lock
 //          0   lock       not 0 while held                   owner tag
-//          4   owner tag  and count, on kinds with an owner  count     recursive kind   ┐ requeued, on other kinds
-//          8   owner      on kinds with one; free on others  owner     kinds with one   ┘ (not aligned)
+//          4   owner tag  also count, on kinds with an owner count ┐ on kinds with an owner; on the others
+//          8   owner      on kinds with an owner; else 0     owner ┘ these 8 bytes are `requeued` (not aligned)
 //         12   timed                                         timed
 //         16   kind                                          kind
 //         20   epoch                                         epoch
 //         24   slow path                                     lock      16 bytes, zero at first
 //         32   requeued                                      …
 //
-// lock, owner tag   Offset 0 is the C library's lock word. A program that reaches the C library's own trylock (dlvsym,
-//                   dlmopen) has it read a value that is not 0 while the mutex is held, so it fails safely
-// owner tag         wait_morphing.hpp. A thread's tag is odd; its bits 7–31 name the thread's record, bits 1–6 are 0,
-//                   reserved for the number of the CPU that the holder ran on
-// count, owner      recursion depth and thread id, where the C library has them, so that debuggers and its own trylock
-//                   find them. In the layout of one-word locks the depth is also the owner tag: for these kinds the tag
-//                   need only be not 0 while the mutex is held, and 0 before an unlock does anything else
-// timed             the numbers of timed waiters and of threads that wait for a condition with this mutex, and the bit
-//                   that threads are requeued here: timed_waiters.hpp
-// requeued          the first of the threads that a condition variable has requeued here. Only the holder reads it, if
-//                   the bit of `timed` is set. Nothing is requeued to kinds with an owner
-// kind              the C library's, bits 0–9. Bit 10: left to the C library (left_mutexes.hpp). Bits 16–23 are 0,
-//                   reserved for the number of a lock that is selected for this mutex alone; the fast path compares
-//                   them with the rest of the word
-// epoch             the fork epoch in which the mutex is valid, a number that differs between a process and its
-//                   children; 0: the mutex was never used. The first call in the child of a fork resets the mutex
-//                   (morphing_mutex::renew), because the threads that waited for it do not exist there: to held if the
-//                   owner tag is set, else free
+// lock, owner tag   Offset 0 is the C library's lock word, and is not 0 while the mutex is held. So the C library's own
+//                   trylock fails as it should, if a program reaches it (dlvsym, dlmopen)
+// owner tag         tells the owner from other threads: wait_morphing.hpp. It is odd; bits 7–31 name the thread's
+//                   record, bits 1–6 are 0, reserved for the number of the CPU on which the holder ran
+// count, owner      recursion depth and thread id, at the C library's offsets, for debuggers and its trylock. In the
+//                   layout of one-word locks the depth is also the owner tag. These kinds only need a tag that is not 0
+//                   while the mutex is held, and that the first step of an unlock clears
+// timed             the number of waiters with a deadline, the number of threads that wait on a condition variable with
+//                   this mutex, and a bit that is set while threads are requeued here: timed_waiters.hpp
+// requeued          the first of the threads that a condition variable has requeued to this mutex. Only the holder
+//                   reads it, and only if the bit in `timed` is set. No thread is requeued to kinds with an owner
+// kind              bits 0–9 are the C library's. Bit 10: the mutex is left to the C library (left_mutexes.hpp). Bits
+//                   16–23 are 0, reserved for the number of a lock that is selected for this mutex alone; the fast
+//                   path's comparison of the word includes them
+// epoch             the fork epoch, a number that differs between a process and its children, in which the mutex is
+//                   valid; 0: the mutex was never used. In the child of a fork the mutex's waiters do not exist. So the
+//                   first call there resets the mutex (morphing_mutex::renew): to held if the owner tag is set, else to
+//                   free
 // slow path         the other words of a spread lock: at most 8 bytes, on all kinds
 //
-// A mutex that stays the C library's (see is_ours()) keeps the C library's layout, with `__kind` at 16 and `__spins`
-// at 20.
+// A mutex that stays the C library's (see is_ours()) keeps that layout, with `__kind` at 16 and `__spins` at 20.
 //
-// kind and epoch are read as one word, and one subtraction says whether the epoch is current and which kind it is: the
-// process's epoch word is epoch << 32 | 4, so the word of a valid mutex is the epoch word − 4 + the kind's type. While
-// the epoch word is 0, before the process's first use and in a new child, these would be −4 to −1, which no mutex of
-// ours has.
+// The functions read kind and epoch as one 64-bit word. Subtracting the process's epoch word from it tells both whether
+// the epoch is current and the mutex's type: the epoch word is epoch << 32 | 4, so a valid mutex's word is the epoch
+// word − 4 + the type. Before the process's first use of a mutex, and in a new child, the epoch word is 0. Then only a
+// word of −4 to −1 would seem valid, and no mutex of ours has one.
 #pragma once
 
 #include <pthread.h>
@@ -81,8 +83,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "kind is the lower half
 static_assert(offsetof(pthread_mutex_t, __data.__kind) == at::kind_and_epoch);
 #endif
 
-/// Whether the lock is one word that is 0 if and only if the lock is free. Such a lock lies at the C library's lock
-/// word.
+/// Whether the lock is one word that is 0 exactly while it is free. It takes the place of the C library's lock word.
 template <class Lock>
 constexpr bool is_one_word() {
   if constexpr (requires { Lock::zero_iff_free; })
@@ -91,7 +92,7 @@ constexpr bool is_one_word() {
     return false;
 }
 
-/// Whether the lock can be spread: its first word at offset 0, its other words where larger locks begin.
+/// Whether the lock can be spread: its first word lies at offset 0, its other words at offset 24.
 template <class Lock>
 constexpr bool is_spread = requires { typename Lock::template spread<large_layout::lock - 4>; };
 
@@ -129,27 +130,26 @@ inline std::uint32_t epoch_of(std::uint64_t kind_and_epoch) {
   return std::uint32_t(kind_and_epoch >> 32);
 }
 
-/// The bit of `kind` of a mutex that is left to the C library because its functions have locked it: left_mutexes.hpp. The
-/// C library compares kinds without this bit.
+/// This bit of a mutex's kind is set if the mutex is left to the C library because the C library's functions have
+/// locked it: left_mutexes.hpp. The C library ignores this bit when it compares kinds.
 inline constexpr int left_to_c_library = 0x400;
 
-/// Whether a mutex of this kind is ours: kinds 0–3, with or without the C library's elision bits (0x100, 0x200).
-/// Robust, priority-inheriting, priority-protected, process-shared and destroyed mutexes are the C library's, as are those
-/// that are left to it.
+/// Whether Usher's functions serve a mutex of this kind: kinds 0–3, with or without the C library's elision bits
+/// (0x100, 0x200). The C library serves robust, priority-inheriting, priority-protected, process-shared and destroyed
+/// mutexes, and those that are left to it.
 inline bool is_ours(int kind) {
   return (kind & ~0x303) == 0;
 }
-/// Process-shared.
 inline bool is_shared(int kind) {
   return (kind & 0x80) != 0;
 }
-/// Robust. A lock call of such a mutex must not begin with a trylock: if the mutex is not recoverable, glibc's fails and
-/// leaves it locked (seen in 2.36).
+/// Whether the kind is robust. A lock function must not begin with a trylock of such a mutex: if the mutex is not
+/// recoverable, glibc's trylock fails but leaves the mutex locked (seen in 2.36).
 inline bool is_robust(int kind) {
   return (kind & 0x10) != 0;
 }
-/// Whether a thread has this robust mutex of the C library, and has not died with it. In glibc the first word is the
-/// owner's id and two flags.
+/// Whether a living thread holds this robust mutex, which is the C library's. In glibc the first word contains the
+/// owner's thread id and two flags.
 inline bool has_living_owner(const pthread_mutex_t* robust) {
 #if defined(__GLIBC__)
   return (__atomic_load_n(&robust->__data.__lock, __ATOMIC_RELAXED) & 0x3fffffff) != 0;
@@ -165,8 +165,8 @@ inline bool has_owner(int kind) {
   return type_of(kind) == PTHREAD_MUTEX_RECURSIVE || type_of(kind) == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/// The difference of kind_and_epoch and the process's epoch word. The values below say that a mutex is ours and valid
-/// in the current fork epoch; any other value, that it is the C library's or not valid yet.
+/// A mutex's kind_and_epoch minus the process's epoch word. With one of the values below the mutex is ours and valid in
+/// the current fork epoch. With any other it is the C library's or not valid yet.
 enum class validity : std::uint64_t {
   normal = std::uint64_t{0} - 4,
   recursive = normal + PTHREAD_MUTEX_RECURSIVE,
@@ -177,15 +177,16 @@ inline validity validity_by(std::uint64_t kind_and_epoch) {
   return validity(kind_and_epoch - usher_process_state.epoch_word.load(std::memory_order_relaxed));
 }
 
-/// The validity, for a lock. All accesses to the mutex through `m`, which is set to the same address, come after the
-/// load of its epoch. That pairs with the store by which another thread has made the mutex valid (morphing_mutex::renew).
-/// What a lock needs besides the mutex's words is not ordered by this: an embedded lock has no epoch. The epoch word is
-/// loaded relaxed: if the two agree, the thread that made the mutex valid had loaded this epoch.
+/// Returns the validity, for a lock function. All later accesses to the mutex must go through `m`, which is set to the
+/// same address: they are ordered after the load of the mutex's epoch. The load pairs with the store by which another
+/// thread made the mutex valid (morphing_mutex::renew). It orders only accesses to the mutex's own words: an embedded
+/// lock has no epoch, so no lock relies on more. The epoch word is loaded relaxed: if the two agree, the thread that
+/// made the mutex valid had loaded this epoch.
 ///
-/// AArch64: an access to an address that was computed from a loaded value comes after the load, also if the value does
-/// not matter, as here. So no load has to acquire. C++ calls this consume, but compilers make acquire of it, and would
-/// see that the sum does not depend on the value: hence the assembly. A branch on the value would not suffice: it orders
-/// later writes, not reads (tests/litmus/renew.litmus, renew-ticket.litmus).
+/// AArch64: an address dependency replaces the acquire. The processor performs an access after the load from which its
+/// address was computed, even if, as here, the loaded value does not change the address. C++ calls this consume, but
+/// compilers turn consume into acquire, and would find that the sum does not depend on the value: hence the assembly. A
+/// branch on the value would not suffice: it orders later writes, not reads (tests/litmus/renew*.litmus).
 inline validity validity_for_lock(pthread_mutex_t*& m) {
 #if defined(__aarch64__)
   std::uint64_t seen;
@@ -201,10 +202,10 @@ inline validity validity_for_lock(pthread_mutex_t*& m) {
 #endif
 }
 
-/// The validity, for an unlock. Relaxed, because its thread has locked the mutex, or comes after the lock by the
-/// program's own order.
+/// Returns the validity, for an unlock function. The load is relaxed: the caller has locked the mutex itself, or the
+/// program orders the unlock after the lock.
 inline validity validity_for_unlock(pthread_mutex_t* m) {
-#if defined(__aarch64__)  // gcc 12 would compute the address by an instruction of its own
+#if defined(__aarch64__)  // saves an instruction: gcc 12 computes the address of an atomic separately
   std::uint64_t seen;
   __asm__ volatile("ldr %0, [%1, %2]" : "=r"(seen) : "r"(m), "i"(at::kind_and_epoch) : "memory");
   return validity_by(seen);
@@ -213,7 +214,7 @@ inline validity validity_for_unlock(pthread_mutex_t* m) {
 #endif
 }
 
-/// Whether the mutex is valid and of a kind whose owner is recorded (recursive, error-checking).
+/// Whether the mutex is valid and of a kind with an owner (recursive, error-checking).
 inline bool has_owner(validity v) {
   return v == validity::recursive || v == validity::errorcheck;
 }

@@ -5,14 +5,14 @@
 namespace usher::preload {
 namespace {
 
-/// Sets the bit, unless the kind or the epoch has changed. The load of its lock came before: if the epoch is still 0,
-/// the lock was the C library's.
+/// Sets the bit `left_to_c_library`, unless the kind or the epoch has changed from `seen`. The caller has loaded the
+/// lock word before. If the epoch is still 0 now, Usher had not locked the mutex at that load, so the C library had.
 bool leave(pthread_mutex_t* m, std::uint64_t seen) {
   return kind_and_epoch(m).compare_exchange_strong(seen, seen | left_to_c_library, std::memory_order_seq_cst);
 }
 
-/// Whether the calling thread holds a mutex of this kind and epoch in the C library. The words are looked at twice, since for
-/// a mutex that crosses a cache line the processor may load the halves of a waiter's address one after the other.
+/// Whether the calling thread has locked this mutex, with this kind and epoch, through the C library. The loop reads
+/// the words twice: if the mutex crosses a cache line, the processor may load a waiter's address in two halves.
 bool is_held_by_this_thread(pthread_mutex_t* m, std::uint64_t seen) {
 #if defined(__GLIBC__)
   for (int i = 0; i < 2; i++) {
@@ -25,8 +25,8 @@ bool is_held_by_this_thread(pthread_mutex_t* m, std::uint64_t seen) {
 #endif
 }
 
-/// Called for a mutex that was valid, so that our functions have used it. Not for an adaptive one, whose epoch may be the
-/// C library's spin count.
+/// Called for a mutex that had an epoch, so that Usher's functions have used it. Not called for an adaptive mutex,
+/// whose epoch may be the C library's spin count.
 void say_once() {
   static constinit std::atomic<bool> said{false};
   if (said.exchange(true, std::memory_order_relaxed)) return;

@@ -1,5 +1,4 @@
-// Access to the environment and stderr for code that may run before the C library has started, and without the C++
-// run-time library.
+// Reads the environment and writes to stderr without the C++ run-time library, even before the C library has started.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +10,7 @@
 
 namespace usher::preload {
 
-/// The value of an environment variable; empty if it is not set. Read from `environ`, which musl has, too; no other
+/// Returns the value of an environment variable; empty if it is not set. Reads `environ`, which musl has, too. No other
 /// thread can change the environment this early.
 inline std::string_view variable(const char* name) {
   const std::size_t length = std::strlen(name);
@@ -20,12 +19,12 @@ inline std::string_view variable(const char* name) {
   return {};
 }
 
-/// The first 64 characters. substr() may throw, which would need the C++ run-time library.
+/// Returns the first 64 characters. Not by substr(), which may throw and so needs the C++ run-time library.
 inline std::string_view clipped(std::string_view text) {
   return {text.data(), text.size() < 64 ? text.size() : 64};
 }
 
-/// Writes one line to stderr: "usher" and these parts.
+/// Writes one line to stderr: "usher", then the parts, cut after 255 characters.
 template <class... Parts>
 void say(Parts... parts) {
   char line[256];
@@ -37,7 +36,7 @@ void say(Parts... parts) {
   put("usher");
   (put(parts), ...);
   line[n++] = '\n';
-  native_detail::system_call(SYS_write, STDERR_FILENO, line, n);  // write() is a cancellation point
+  native_detail::system_call(SYS_write, STDERR_FILENO, line, n);  // write() would be a cancellation point
 }
 
 }  // namespace usher::preload

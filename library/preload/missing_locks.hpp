@@ -1,5 +1,4 @@
-// The locks of the catalogue that this library lacks. libusher.so has the usual ones; libusher-all.so, which is preloaded
-// in its place, has all.
+// The locks of the catalogue that this library lacks: libusher-all.so has all, libusher.so only the usual ones.
 #pragma once
 
 #include <span>
@@ -10,15 +9,16 @@
 
 namespace usher::preload {
 
-/// What a message says of a lock that this library lacks, after its name and variable.
+/// The end of the error message about such a lock. It follows the lock's name and the environment variable's.
 inline constexpr std::string_view where_it_is =
     " is not in libusher.so, but in libusher-all.so: name that one in LD_PRELOAD, or start the program by usher run. "
     "Running on the C library's ";
 
-/// The plain names. The build makes this list from library/catalog/catalog.list; in libusher-all.so it is empty.
+/// The names of these locks, without a suffix for a way of waiting. The build makes the list from
+/// library/catalog/catalog.list; in libusher-all.so it is empty.
 std::span<const char* const> missing_locks();
 
-/// Whether only libusher-all.so has the lock of this name, a plain one or one with an ending.
+/// Whether only libusher-all.so has the lock of this name, with or without the suffix of a way of waiting.
 inline bool is_missing(std::string_view name) {
   for (const std::string_view plain : missing_locks()) {
     if (without_default_suffix(name) == plain) return true;

@@ -15,9 +15,8 @@ namespace {
 constexpr std::size_t most_helpers = 16;               // a power of two
 constinit pthread_mutex_t helpers[most_helpers] = {};  // all zero: PTHREAD_MUTEX_INITIALIZER
 
-/// Whether a wait of this kind (a process-shared condition variable, a mutex of ours) has ever begun. A waiter sets
-/// this flag before it unlocks its mutex. A thread whose signal must reach the waiter has locked that mutex since, so
-/// it reads true.
+/// Whether wait() was ever called. A waiter sets this flag before it unlocks its mutex. A thread whose signal must
+/// reach the waiter has locked that mutex since, so it reads true.
 constinit std::atomic<bool> in_use{false};
 
 pthread_mutex_t* helper_of(const pthread_cond_t* c) {
@@ -67,7 +66,7 @@ int with_helper_locked(pthread_cond_t* c, int (*f)(pthread_cond_t*)) {
 }  // namespace
 
 int wait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
-  in_use.store(true, std::memory_order_relaxed);  // ordered by the unlock of the program's mutex
+  in_use.store(true, std::memory_order_relaxed);  // the unlock of the program's mutex publishes this store
   waiting w{c, m, helper_of(c), clock, until, enter_users(m)};
   // Defers cancellation: a thread must not be cancelled while it holds the helper mutex.
   const usher_cancel_type type = usher_defer_cancellation();

@@ -1,4 +1,4 @@
-// The tables of pthread operations that this library has, libusher.so or libusher-all.so: one for each lock and way of waiting.
+// The tables of pthread mutex operations in this library: one for each lock and way of waiting.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace usher::preload {
 
-/// Its locks but the C library's. The build makes this list from library/catalog/catalog.list as constant data.
+/// The tables of all locks except the C library's. The build makes this list from library/catalog/catalog.list.
 std::span<const family<mutex_table>* const> families();
 
 /// Calls f(const mutex_table&) for every form of every lock, until it returns true.

@@ -1,21 +1,22 @@
-// The pthread mutex operations over one lock. Compiled once for each lock and way of waiting, so that the lock's fast
-// path is in line and the only indirection is the exported function's jump.
+// The pthread mutex operations over one lock. They are compiled once for each lock and way of waiting. So the compiler
+// can inline the lock's fast path, and the only indirection is the exported function's jump.
 //
-//     lock()      One comparison tells a normal mutex that is valid in the current fork epoch (layout.hpp);
-//                 all others take lock_kind(). Then the lock's own lock() runs, and the owner tag is written
+//     lock()      One comparison finds out whether the mutex is a normal one and valid in the current fork epoch
+//                 (layout.hpp); else lock_kind() runs. The lock's own lock() follows, then the owner tag is written
 //                 (morphing_mutex, in core/wait_morphing.hpp).
 //     unlock()    Clears the owner tag, then reads `timed`. If no thread waits with a deadline and none is requeued,
-//                 the lock's own unlock() runs; else release_to_others() serves these.
+//                 the lock's own unlock() runs; else release_to_others() serves these threads.
 //
 // A contended lock() waits in the lock's own code. Under steady, the default (locks/steady.hpp), a thread polls the
-// lock's word while that pays, then joins the queue and sleeps by a futex: the first of the queue on the lock's word,
-// after it has set a bit there, the others on their queue nodes. An unlock() whose compare-and-swap fails because of
-// that bit wakes the first, by a key that it formed before the release: the mutex's memory may be gone by then. The
-// unlock() of a thread that came through the queue then makes the next of the queue the first, and wakes it for that.
+// lock's word while that pays, then joins a queue and sleeps by a futex. The head of the queue sleeps on the lock's
+// word, after it has set a bit there; the others sleep on their queue nodes. That bit makes an unlock()'s
+// compare-and-swap fail, so that the unlock() wakes the head. The key for this wake-up is formed before the release,
+// since the mutex's memory may be gone afterwards. When a thread that came through the queue unlocks, it also makes the
+// next thread in the queue the head, and wakes it.
 //
-// Where the lock has an uncontended word, its operations are compiled a second time, for a process with one thread
-// (lock_single() …), which takes that word by a load and a store: one_thread.hpp. These call the first ones where the
-// mutex is held, not valid yet, or of another kind.
+// If the lock is one word while no thread waits (uncontended(), core/lockable.hpp), its operations are also compiled
+// for a process with one thread: lock_single() and so on take the lock by a load and a store (one_thread.hpp). They
+// call the operations above if the mutex is held or not valid yet.
 #pragma once
 
 #include <cerrno>
@@ -34,7 +35,7 @@
 
 namespace usher::preload {
 
-/// Gives core/wait_morphing.hpp access to the words that a pthread_mutex_t has beside the lock.
+/// Gives morphing_mutex (core/wait_morphing.hpp) access to the words beside the lock in a pthread_mutex_t.
 template <class Layout>
 struct words_beside_lock {
   using word = std::atomic<std::uint32_t>;
@@ -55,7 +56,7 @@ struct words_beside_lock {
     if (!has_owner(kind_of(epoch().load(std::memory_order_relaxed)))) requeue_first(nullptr);
   }
 
-  // The field is copied by memcpy, because in one of the layouts it is not aligned for a pointer.
+  // The field `requeued` is copied by memcpy, because in the layout of larger locks it is not aligned for a pointer.
   waiter* requeued() const {
     waiter* first;
     std::memcpy(&first, bytes(Layout::requeued), sizeof first);
@@ -107,8 +108,7 @@ class mutex_operations {
     return unlock_ownerless(m);
   }
 
-  // The functions for a process with one thread (one_thread.hpp). Each first tests whether the process still has one
-  // thread.
+  // The operations for a process with one thread (one_thread.hpp). Each first tests whether there is still only one.
 
   static int lock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
@@ -148,7 +148,8 @@ class mutex_operations {
     return 0;
   }
 
-  /// Completes the lock of a mutex that an unlock has handed over, still locked. Called by the thread that gets it.
+  /// An unlock has handed the mutex, still locked, to the calling thread, which waited on a condition variable: claims
+  /// it. Returns false if another thread has taken the mutex since.
   static bool claim(pthread_mutex_t* m) {
     const int kind = ready(m);
     if (!core::claim(of(m))) return false;
@@ -165,14 +166,14 @@ class mutex_operations {
 
   // ---- by the only thread of a process ----------------------------------------------------------------------
 
-  /// Locks a free mutex by a load and a store. Returns false, with nothing changed, if the mutex is not free: the
-  /// lock's own code must lock it. `tag_follows`: the caller calls own() next, which writes the owner tag.
+  /// Locks the mutex by a load and a store if it is free. Else returns false and changes nothing; the caller must use
+  /// the lock's own code. `tag_follows`: the caller calls own() next, which writes the owner tag.
   template <bool tag_follows = false>
   static bool take_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
-    // The acquire here and the release in release_nonatomically() are for signal handlers, and for a thread that has
-    // become the only one again.
+    // The acquire pairs with the release in release_nonatomically() by a signal handler, or by another thread before
+    // the calling one became the only thread again.
     if (word.load(std::memory_order_acquire) != 0) [[unlikely]]
       return false;
     word.store(held, std::memory_order_relaxed);
@@ -180,24 +181,23 @@ class mutex_operations {
     return true;
   }
 
-  /// Unlocks by stores. Returns false, with nothing changed, if threads wait or the lock's word is not `held`: the
-  /// lock's own code must unlock it. A thread that has ended may have locked the mutex.
+  /// Unlocks the mutex by stores. Returns false and changes nothing if the words are not those of a mutex without
+  /// waiters: the caller must use the lock's own code. The mutex may have been locked by a thread that has ended.
   static bool release_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
-    // The words have other values if threads ended while they waited, after a signal handler's calls, or if the mutex
-    // is not locked.
+    // The words differ if threads ended while they waited, after calls in a signal handler, or if the mutex is free.
     if (timed_waiters::has_waiters(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
       return false;
-    w.owner_tag().store(0, std::memory_order_relaxed);  // first: a handler may run between the two stores
+    w.owner_tag().store(0, std::memory_order_relaxed);  // first: a signal handler may run between the stores
     word.store(0, std::memory_order_release);
     return true;
   }
 
   // ---- kinds other than normal ------------------------------------------------------------------------------
 
-  /// Sets `me` to the calling thread's id. Returns false if the thread has no record of the mutex's fork epoch yet,
-  /// which is the current epoch if the mutex is valid.
+  /// Sets `me` to the calling thread's id. Returns false if the thread has no record of the mutex's fork epoch yet. If
+  /// the mutex is valid, that is the current epoch.
   [[gnu::always_inline]] static bool know_thread(pthread_mutex_t* m, std::uint32_t& me) {
     return native::recorded_id(kind_and_epoch(m).load(std::memory_order_relaxed), me);
   }
@@ -209,7 +209,8 @@ class mutex_operations {
     std::uint32_t me;
     if (!know_thread(m, me)) [[unlikely]]
       return lock_unready(m);
-    // Not marked as unlikely: each jump costs a nested lock more than it costs the others, which wait for a locked operation.
+    // Not marked as unlikely: a jump costs more in a nested lock than in a first one, which waits for its atomic
+    // operation anyway.
     if (owner(m).load(std::memory_order_relaxed) == me) return relock(m, v == validity::errorcheck);
     if constexpr (has_uncontended_word<Lock>) {
       if (one_thread ? take_nonatomically<counts_in_tag>(m) : take_uncontended(m)) [[likely]]
@@ -258,8 +259,8 @@ class mutex_operations {
     }
   }
 
-  // Called by trylock(), and by lock() and unlock() if the lock has no uncontended word. Else the function for other
-  // kinds is inlined, as in lock_single() and its like, and only the parts that need a stack frame are called.
+  // trylock() calls these functions; so do lock() and unlock() if the lock has no uncontended word. Otherwise
+  // lock_kind() and its like are inlined, and only their parts that need a stack frame are calls.
   [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) { return lock_kind<false>(m, v); }
   [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) { return unlock_kind<false>(m, v); }
   [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) { return trylock_kind<false>(m, v); }
@@ -275,8 +276,8 @@ class mutex_operations {
     return false;
   }
 
-  /// Tries the lock's own compare-and-swap if a load finds the mutex free. On success the caller must call own(); on
-  /// failure it calls lock_owned(), which tries again.
+  /// Locks by a compare-and-swap of the uncontended word, if a load finds the mutex free. On success the caller must
+  /// call own(). On failure it must call lock_owned(), which tries again and may wait.
   static bool take_uncontended(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
@@ -288,17 +289,17 @@ class mutex_operations {
     return true;
   }
 
-  /// Tries the lock's own compare-and-swap if no thread waits with a deadline. On failure the caller must call
-  /// release_owned(), which begins again.
+  /// Clears the owner tag, and unlocks by a compare-and-swap of the uncontended word, if no thread waits with a
+  /// deadline or is requeued. On failure the caller must call release_owned(), which begins again.
   static bool release_uncontended(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
-    auto seen = held;  // a copy in a register; the binding lies in the stack frame
+    auto seen = held;  // a copy, for a register: the structured binding would be in memory
     return !timed_waiters::clear_tag_and_check(w.owner_tag(), w.timed()) &&
            word.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed);
   }
 
-  // Not inlined: some of these functions need a stack frame, and the others would be inlined twice.
+  // Not inlined: some of these functions need a stack frame, and the others would be inlined in two places.
   [[gnu::noinline]] static int lock_atomically(pthread_mutex_t* m) { return lock(m); }
   [[gnu::noinline]] static int trylock_atomically(pthread_mutex_t* m) { return trylock(m); }
   [[gnu::noinline]] static int unlock_atomically(pthread_mutex_t* m) { return unlock(m); }
@@ -311,8 +312,8 @@ class mutex_operations {
     return 0;
   }
 
-  // For adaptive mutexes, and for the first use of a normal one. Separate functions, because if one function contains
-  // two copies of the lock, the compiler inlines neither.
+  // For adaptive mutexes, and for the first use of a normal one. If one function contained a lock twice, the compiler
+  // would inline neither.
   [[gnu::noinline]] static int lock_adaptive(pthread_mutex_t* m) {
     core::lock(of(m));
     return 0;
@@ -320,7 +321,7 @@ class mutex_operations {
   [[gnu::noinline]] static int trylock_adaptive(pthread_mutex_t* m) { return core::try_lock(of(m)) ? 0 : EBUSY; }
   [[gnu::noinline]] static int unlock_adaptive(pthread_mutex_t* m) { return unlock_ownerless(m); }
 
-  /// Unlocks a mutex of a kind without an owner.
+  /// Unlocks a mutex of a kind that any thread may unlock (normal, adaptive).
   [[gnu::always_inline]] static int unlock_ownerless(pthread_mutex_t* m) {
     if (of(m).owner_tag().load(std::memory_order_relaxed) != native::owner_tag()) [[unlikely]]
       return unlock_anothers(m);
@@ -371,8 +372,8 @@ class mutex_operations {
   static std::atomic<std::uint32_t>& owner(pthread_mutex_t* m) {
     return field<std::atomic<std::uint32_t>>(m, layout::owner);
   }
-  /// The recursion depth, which only the owner writes. It is atomic if it is also the owner tag, which other threads
-  /// read; a plain counter costs two instructions less.
+  /// The type of the recursion depth, which only the owner writes. It is atomic if the depth is also the owner tag,
+  /// which other threads read. Else it is a plain counter, which saves two instructions.
   using counter = std::conditional_t<counts_in_tag, std::atomic<std::uint32_t>, std::uint32_t>;
   static counter& count(pthread_mutex_t* m) { return field<counter>(m, layout::count); }
   static std::uint32_t depth(std::uint32_t count) { return count; }
@@ -384,8 +385,8 @@ class mutex_operations {
 
   // For kinds with an owner:
 
-  /// Locks a mutex again. Only its owner can call this: no other thread finds its own id in the mutex. Inlined, because
-  /// two jumps are a tenth of such a call.
+  /// Locks a mutex again, whose `owner` is the calling thread. Only the owner gets here: no other thread finds its own
+  /// id in the mutex. Inlined, because two jumps are a tenth of such a call's time.
   [[gnu::always_inline]] static int relock(pthread_mutex_t* m, bool checks) {
     if (checks) [[unlikely]]
       return EDEADLK;
@@ -396,8 +397,8 @@ class mutex_operations {
     return 0;
   }
 
-  /// Decrements the recursion depth. Returns false, with nothing changed, if the depth is 1, as it always is with an
-  /// error-checking mutex.
+  /// If the recursion depth is more than 1, decrements it and returns true; else changes nothing. The depth of an
+  /// error-checking mutex is always 1.
   static bool is_deeper(pthread_mutex_t* m) {
     const std::uint32_t deep = depth(count(m));
     if (deep == 1) return false;
@@ -405,11 +406,11 @@ class mutex_operations {
     return true;
   }
 
-  // The order of the stores in own() and disown() matters: a signal handler that locks and unlocks between them must
-  // find another owner, or depth 1.
+  // own() and disown() must do their stores in this order. A signal handler that locks and unlocks the mutex between
+  // two of them must find another owner, or depth 1.
 
   static int own(pthread_mutex_t* m, std::uint32_t me) {
-    set(count(m), 1);  // after core::take_over()
+    set(count(m), 1);  // replaces the owner tag of core::take_over() where the depth is the tag
     std::atomic_signal_fence(std::memory_order_seq_cst);
     owner(m).store(me, std::memory_order_relaxed);
     return 0;
@@ -421,15 +422,15 @@ class mutex_operations {
     if constexpr (!counts_in_tag) set(count(m), 0);
   }
 
-  /// Makes the mutex valid in the current fork epoch, unless it is left to the C library, and returns its kind.
+  /// Makes the mutex valid in the current fork epoch, unless it is the C library's, and returns its kind.
   static int ready(pthread_mutex_t* m) {
     leave_if_held_by_c_library(m);
     core::ready(of(m));
-    return kind_of(m);  // another thread may just have left it to the C library
+    return kind_of(m);  // loaded again: another thread may have left the mutex to the C library
   }
 };
 
-/// Makes the table of one form: a lock with one way of waiting.
+/// Makes the table of a lock with one way of waiting.
 template <class Lock>
 constexpr mutex_table make_table(const char* name) {
   if constexpr (!Lock::traits.excludes) {

@@ -1,8 +1,8 @@
-// The place for a recorder in libusher.so. This part of the library includes nothing of a recorder, and works without one: the
-// linker puts the recorder's object in (watch/recorder/observer.cpp).
+// The interface of a recorder, for `usher stat`, that may be linked into libusher.so (watch/recorder/observer.cpp).
+// This part of the library includes no recorder's header, and works without a recorder.
 //
-// A recorder leads the exported functions to functions of its own, which call `unrecorded()` and `unrecorded_rwlocks`. It
-// calls connect() when it has begun or ended.
+// While a recorder records, the exported functions jump to the recorder's functions, which call those of `unrecorded()`
+// and `unrecorded_rwlocks`. The recorder calls connect() after it has begun or ended a recording.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,27 @@
 
 namespace usher::preload {
 
-/// The tables to which the exported functions lead; null: the selected ones.
+/// The tables of functions to which the exported functions jump; null: those of the selected lock.
 struct observed_calls {
   const calls* mutexes = nullptr;  ///< also condition variables and semaphores
   const rwlock_calls* rwlocks = nullptr;
 };
 
-/// The functions are called by any thread, and by several at the same time. They do not lock.
+/// A recorder's functions. Several threads may call them at the same time. They lock no mutex.
 struct observer {
-  /// Begins the recordings that the environment asks for. Called once in a process, before connect() sets the pointers.
+  /// Begins the recordings that the environment requests. Called once in a process, before connect() sets the pointers.
   void (*begin)();
-  /// Whether another process asks for a recording that has not begun.
+  /// Whether another process has requested a recording that has not begun.
   bool (*is_requested)();
-  /// Begins it.
   void (*begin_requested)();
-  /// Who records: 0 if nobody. It changes whenever a recording begins or ends.
+  /// A number that changes whenever a recording begins or ends; 0: no recording.
   std::uint64_t (*state)();
-  /// Leads what the recorder has beside the exported functions, the calls of embedded locks and of its own libraries, to
-  /// where this state wants them. Returns the tables for the exported functions.
+  /// For a state that state() has returned: connects the calls that do not pass through the exported functions, those
+  /// of embedded locks and of the recorder's own libraries. Returns the tables for the exported functions.
   observed_calls (*connect)(std::uint64_t state);
 };
 
 }  // namespace usher::preload
 
-/// The recorder's. Missing in a library that is linked without one.
+/// Defined by the recorder. Null if the library is linked without one.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const usher::preload::observer usher_observer;

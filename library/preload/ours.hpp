@@ -1,6 +1,5 @@
-// Usher's own implementations of the exported functions, except for the mutex functions in mutex_operations.hpp. If
-// one of Usher's locks is selected, they also serve the objects that stay the C library's: process-shared objects and
-// some kinds of mutexes.
+// Usher's implementations of the exported functions, except for those in mutex_operations.hpp. While a lock of Usher's
+// is selected, they receive all objects, and pass on those that the C library serves.
 #pragma once
 
 #include <pthread.h>

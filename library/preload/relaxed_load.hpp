@@ -1,6 +1,5 @@
-// A relaxed load of a word at a constant address. gcc 12 loads atomics on AArch64 only from an address in a
-// register, which it computes by an instruction of its own; this load contains the offset. The word is
-// aligned, so it is loaded at once.
+// A relaxed load of a word at a constant address. For a std::atomic on AArch64, gcc 12 computes the address by an
+// instruction of its own; this load contains the offset. The word is aligned, so the load is atomic.
 #pragma once
 
 #include <atomic>

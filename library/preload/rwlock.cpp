@@ -23,8 +23,8 @@ namespace {
 
 void look_up(rwlock_pointers& to);
 
-// All of them come from the next library that has them, which may be another preloaded one that serves read-write locks.
-// The first call of a function looks all of them up. If the function is missing, the next call looks again.
+// All functions come from the next library that has them, which may be another preloaded one that serves read-write
+// locks. The first call of any looks up all. If a function is missing, each call of it looks again.
 #define USHER_FIRST_IN_LIBRARY(member, name, parameters, arguments)         \
   [[gnu::cold, gnu::noinline]] int look_up_##member parameters {            \
     look_up(c_library::rwlocks);                                            \
@@ -38,8 +38,8 @@ void look_up(call_pointer<int(Args...)>& to, const char* name) {
   if (void* const found = find_next(name)) to.set(reinterpret_cast<int (*)(Args...)>(found));
 }
 
-// Deadlines before the clock's epoch (timeouts.hpp): c_library::rwlocks leads to these functions once the library's own
-// were found.
+// The functions with a deadline replace a time before the clock's epoch (timeouts.hpp). Once the C library's functions
+// are found, c_library::rwlocks leads to guarded_… below, which call the found ones.
 #define USHER_TIMED_RWLOCKS(call)                                                                                \
   call(timedrdlock, (pthread_rwlock_t * l, const timespec* t), (l, not_before_epoch(t)))                         \
       call(timedwrlock, (pthread_rwlock_t * l, const timespec* t), (l, not_before_epoch(t)))                     \
@@ -79,7 +79,6 @@ const rwlock_table* find(std::string_view name) {
   return nullptr;
 }
 
-/// For a lock that libusher-all.so has.
 void report_missing(std::string_view name) {
   say(": \"", name, "\" (", rwlock_variable, ")", where_it_is, "read-write locks.");
 }
@@ -142,7 +141,7 @@ const rwlock_table* selected_rwlocks() {
 void connect_rwlocks(const rwlock_calls* recorded) {
   if (const rwlock_table* const t = selected_rwlocks()) {
     rwlock_calls c = t->calls;
-    // The process may create a thread after this line: the functions for one thread test that again.
+    // The process may create a thread after this test. That is no error: the functions for one thread repeat it.
     if (has_one_thread()) {
       c.rdlock = t->rdlock_single;
       c.wrlock = t->wrlock_single;
@@ -150,7 +149,7 @@ void connect_rwlocks(const rwlock_calls* recorded) {
     }
     unrecorded_rwlocks.set(c);
   } else {
-    // Not again for single functions that an old C library lacks: this may be a lock call.
+    // The look-up is not repeated for single functions that an old C library lacks: the caller may be a lock function.
     if (c_library::rwlocks.rdlock.get() == look_up_rdlock) look_up(c_library::rwlocks);
     unrecorded_rwlocks.set(c_library::rwlocks);
   }
@@ -162,7 +161,7 @@ void connect_rwlocks(const rwlock_calls* recorded) {
 
 int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*)) {
   const rwlock_table& t = *selected_rwlocks();
-  // Changes only pointers that still lead to the functions for one thread, as that for mutexes.
+  // Changes only pointers that still lead to the functions for one thread, as the function for mutexes does.
   for (rwlock_pointers* to : {&current_rwlocks, &unrecorded_rwlocks}) {
     to->rdlock.change(t.rdlock_single, t.calls.rdlock);
     to->wrlock.change(t.wrlock_single, t.calls.wrlock);
@@ -173,14 +172,15 @@ int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*)) {
 
 }  // namespace usher::preload
 
-// The exported functions jump instead of calling, as those in calls.cpp.
+// Each exported function must compile to a tail jump, as those in calls.cpp.
 #define USHER_EXPORTED_RWLOCK(member, name, parameters, arguments) \
   USHER_EXPORT int name parameters {                               \
     return usher::preload::current_rwlocks.member arguments;       \
   }
 USHER_RWLOCKS(USHER_EXPORTED_RWLOCK)
 
-// The C library exports some of these functions by a second name, too. A program may use both names for one lock.
+// The C library exports some functions under a second name. A program may use both names for one lock, so both are
+// exported here.
 // NOLINTBEGIN(bugprone-reserved-identifier,bugprone-macro-parentheses)
 #define USHER_SECOND_NAME(call, parameters) \
   USHER_EXPORT                              \

@@ -1,21 +1,22 @@
-// How a read-write lock of ours lies in a pthread_rwlock_t, and which locks are ours: all that are not process-shared.
+// The layout of Usher's read-write locks in a pthread_rwlock_t. Usher serves all that are not process-shared, except
+// those that are left to the C library (is_left()).
 //
 //     offset
 //          0   in, out, queued, timed, inhibit   core/read_write_words.hpp
-//         20   validity    the inverted fork epoch in which the lock is valid; 0: it was never used. The C library
-//                          writes 0 here, and does not use it. 1: left to the C library
-//         24   writer      the id of the thread that holds the lock for writing, where the C library has it; else 0
-//         28   shared      the C library's
+//         20   validity    the inverted fork epoch in which the lock is valid; 0: it was never used (the C library
+//                          initialises this word to 0, and does not use it); 1: left to the C library
+//         24   writer      the id of the thread that holds the lock for writing, at the C library's offset; else 0
+//         28   shared      the C library's: not 0 if the lock is process-shared
 //         32   writers     the lock on which writers queue: 16 bytes
-//         48   kind        the C library's
+//         48   kind        the C library's: whether waiting writers come before new readers
 //
-// The writer sets `writer` when it owns the lock and clears it before it gives the lock up. So a reader that unlocks
-// finds 0, and a thread that finds another value and may unlock is the writer: pthread_rwlock_unlock() needs no other
-// knowledge of the caller. A thread that finds its own id there may not wait for the lock (EDEADLK).
+// A writer stores its id in `writer` after it has locked, and clears it before it unlocks. So a correct call of
+// pthread_rwlock_unlock() that finds 0 is a reader's, any other is the writer's. A thread that finds its own id must
+// not wait for the lock (EDEADLK).
 //
 // In the child of a fork, the first call finds another epoch and renews the lock: it is held for writing if `writer` is
-// set, else by as many readers as in the parent. Threads that the child does not have never unlock, as in the C
-// library. Writers that waited are forgotten.
+// set, else by as many readers as in the parent. Readers and a writer that exist only in the parent never unlock, as in
+// the C library. Waiting writers are removed.
 #pragma once
 
 #include <pthread.h>
@@ -53,10 +54,10 @@ inline std::atomic<std::uint32_t>& writer_of(pthread_rwlock_t* l) {
 inline bool is_shared(pthread_rwlock_t* l) {
   return field<int>(l, shared) != 0;
 }
-/// Whether the lock is left to the C library, for good, because its functions have used it: the program has reached them
-/// past libusher.so, as in left_mutexes.hpp. Our functions make a lock valid before they write to its other words.
+/// Whether the lock is left to the C library for good, because the C library's functions have used it
+/// (left_mutexes.hpp). If so, marks it. Usher's functions make a lock valid before they write to its other words.
 inline bool is_left(pthread_rwlock_t* l) {
-  constexpr std::uint32_t left = 1;  // no inverted epoch
+  constexpr std::uint32_t left = 1;  // differs from every inverted epoch
   std::uint32_t seen = validity_of(l).load(std::memory_order_acquire);
   if (seen != 0) return seen == left;
   std::uint32_t used = 0;
@@ -65,14 +66,14 @@ inline bool is_left(pthread_rwlock_t* l) {
   if (used == 0) return false;
   return validity_of(l).compare_exchange_strong(seen, left, std::memory_order_seq_cst) || seen == left;
 }
-/// Whether waiting writers come before new readers. The C library has this order for one kind only.
+/// Whether waiting writers come before new readers: for one kind only, as in the C library.
 inline bool prefers_writers(pthread_rwlock_t* l) {
   return field<int>(l, kind) == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 }
 
-/// Whether the lock is ours and valid in the current fork epoch. The epoch is inverted in the lock, so that a lock that
-/// was never used is not valid while no epoch has begun either, when the epoch word is 0. Acquire: pairs with the store
-/// by which another thread has made the lock valid.
+/// Whether the lock is Usher's and valid in the current fork epoch. The lock has the epoch inverted: before an epoch
+/// has begun the epoch word is 0, and a lock that was never used must not match it. Acquire: pairs with the store by
+/// which another thread has made the lock valid.
 inline bool is_valid(pthread_rwlock_t* l, std::memory_order order = std::memory_order_acquire) {
   return validity_of(l).load(order) == ~native::epoch_so_far();
 }

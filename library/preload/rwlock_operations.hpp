@@ -1,9 +1,10 @@
-// The operations of pthread_rwlock_t over one read-write lock. Compiled once for each of them.
+// The pthread_rwlock_t operations over one read-write lock. They are compiled once for each lock.
 //
 // Errors are the C library's: EDEADLK for a thread that holds the lock for writing and locks again, EBUSY, ETIMEDOUT,
-// EINVAL for invalid times and clocks, also if the lock is free, and EAGAIN for too many readers. In addition
-// pthread_rwlock_destroy() returns EBUSY for a lock in use. Kinds: with the default ones a thread may lock again for
-// reading while a writer waits (reader_rule::recursive); PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP is phase-fair.
+// EINVAL for invalid times and clocks even if the lock is free, and EAGAIN for too many readers. In addition
+// pthread_rwlock_destroy() returns EBUSY for a lock in use. The kind selects the order: with the default kinds a thread
+// may lock again for reading while a writer waits (reader_rule::recursive);
+// PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP is phase-fair.
 #pragma once
 
 #include <cerrno>
@@ -34,7 +35,7 @@ class rwlock_operations {
     if constexpr (Biased)
       if (c.enter_visibly()) return 0;
     const std::uint32_t seen = c.arrive();
-    // The rest in functions that make a `core` of their own: otherwise this one would have to store it.
+    // The slow paths get `l`, not `c`: for a call, the compiler would have to store `c` in memory.
     if (core::has_to_wait(seen)) [[unlikely]]
       return rdlock_after(l, seen);
     return c.may_have_too_many(seen) ? read_locked(l) : 0;
@@ -56,7 +57,7 @@ class rwlock_operations {
       return unready<&rwlock_pointers::rwlock_unlock>(l, unlock);
     core c = of(l);
     if (rwlock_at::writer_of(l).load(std::memory_order_relaxed) != 0) {
-      rwlock_at::writer_of(l).store(0, std::memory_order_relaxed);  // before another thread can own the lock
+      rwlock_at::writer_of(l).store(0, std::memory_order_relaxed);  // first: the next owner stores its id here
       c.unlock();
     } else {
       c.unlock_shared();
@@ -100,7 +101,7 @@ class rwlock_operations {
   }
 
   static int init(pthread_rwlock_t* l, const pthread_rwlockattr_t* attributes) {
-    return c_library::rwlocks.rwlock_init(l, attributes);  // all zero, but `shared` and `kind`
+    return c_library::rwlocks.rwlock_init(l, attributes);  // writes zeros, except for `shared` and `kind`
   }
 
   static int destroy(pthread_rwlock_t* l) {
@@ -108,7 +109,7 @@ class rwlock_operations {
     return rwlock_at::writer_of(l).load(std::memory_order_relaxed) == 0 && of(l).is_idle() ? 0 : EBUSY;
   }
 
-  // The functions for a process with one thread (one_thread.hpp).
+  // The operations for a process with one thread (one_thread.hpp).
 
   static int rdlock_single(pthread_rwlock_t* l) {
     if (!still_has_one_thread()) [[unlikely]]
@@ -145,8 +146,8 @@ class rwlock_operations {
   }
 
  private:
-  /// Whether the calling thread holds the lock for writing. It may read the field without the lock: only this thread stores
-  /// its own id in it.
+  /// Whether the calling thread holds the lock for writing. A thread may test this without holding the lock, because no
+  /// other thread stores this thread's id in `writer`.
   static bool writes(pthread_rwlock_t* l) {
     return rwlock_at::writer_of(l).load(std::memory_order_relaxed) == std::uint32_t(native::thread_id());
   }
@@ -173,7 +174,7 @@ class rwlock_operations {
     return of(l).lock_after(claimed, seen, forever{{}, l}) ? write_locked(l) : EDEADLK;
   }
 
-  /// Gives the lock back if too many readers have it.
+  /// Called after a lock for reading. If too many readers have the lock, unlocks it and returns EAGAIN.
   [[gnu::cold, gnu::noinline]] static int read_locked(pthread_rwlock_t* l) {
     if (!of(l).has_too_many()) return 0;
     of(l).unlock_shared();
@@ -189,30 +190,31 @@ class rwlock_operations {
   [[gnu::noinline]] static int wrlock_atomically(pthread_rwlock_t* l) { return wrlock(l); }
   [[gnu::noinline]] static int unlock_atomically(pthread_rwlock_t* l) { return unlock(l); }
 
-  /// Calls the C library's function, or makes the lock valid and calls `then`.
+  /// Makes the lock valid and calls `then`, or calls the C library's function `C` if the lock is the C library's.
   template <call_pointer<int(pthread_rwlock_t*)> rwlock_pointers::*C>
   [[gnu::cold, gnu::noinline]] static int unready(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*)) {
     return ready(l) ? then(l) : (c_library::rwlocks.*C)(l);
   }
 
-  /// Makes the lock valid in the current fork epoch. False: it is the C library's.
+  /// Makes the lock valid in the current fork epoch. Returns false if the lock is the C library's.
   static bool ready(pthread_rwlock_t* l) { return !rwlock_at::is_shared(l) && (rwlock_at::is_valid(l) || renew(l)); }
 
-  /// As morphing_mutex::renew() (core/wait_morphing.hpp). False: the lock is left to the C library.
+  /// As morphing_mutex::renew() (core/wait_morphing.hpp). Returns false if the lock is left to the C library.
   [[gnu::cold, gnu::noinline]] static bool renew(pthread_rwlock_t* l) {
-    const std::uint32_t now = ~native::fork_epoch(), busy = now & 0x7fffffffu;  // epochs count up from 1
+    const std::uint32_t now = ~native::fork_epoch(), busy = now & 0x7fffffffu;  // epochs are small: bit 31 is set
     auto& validity = rwlock_at::validity_of(l);
     for (;;) {
       std::uint32_t seen = validity.load(std::memory_order_acquire);
       if (seen == now) return true;
       if (rwlock_at::is_left(l)) return false;
-      if (seen == busy) {  // another thread renews the lock
+      if (seen == busy) {  // another thread is renewing the lock
         native::await(
             validity, [seen](std::uint32_t v) { return v != seen; }, std::memory_order_acquire,
             pacing::polling_then_yielding);
         continue;
       }
-      // Never used: nothing but zero bytes. But an earlier lock at this address may have left readers in their slots.
+      // A lock that was never used is all zero. But the table of visible readers may have readers of an earlier lock
+      // here.
       const bool is_new = seen == 0;
       const std::uint32_t next = is_new && !of(l).has_visible_readers() ? now : busy;
       if (!validity.compare_exchange_strong(seen, next, std::memory_order_acq_rel, std::memory_order_acquire)) continue;

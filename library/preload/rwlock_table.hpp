@@ -1,10 +1,10 @@
-// The functions of pthread_rwlock_t: the tables of our read-write locks, and the pointers through which the exported
-// functions jump. connect() (selection.hpp) sets all of them together, to:
+// The functions of pthread_rwlock_t: the tables of Usher's read-write locks, and the pointers through which the
+// exported functions jump. connect() (selection.hpp) sets all pointers together:
 //
-//     at first         functions that call connect()
-//     C library        its functions, if USHER_RWLOCK selects none of ours
-//     ours             those of the selected lock; with one thread its functions without atomic operations
-//     recorded         those of a recorder (observer.hpp), which call the selected ones
+//     at first         functions that call connect() and then jump again
+//     C library        the C library's functions, unless USHER_RWLOCK selects a lock of Usher's
+//     Usher            those of the selected lock; with one thread its functions without atomic operations
+//     recorded         those of a recorder (observer.hpp), which call the functions above
 #pragma once
 
 #include <pthread.h>
@@ -56,7 +56,7 @@ struct rwlock_pointers {
 struct rwlock_table {
   const char* name;
   rwlock_calls calls;
-  /// Null, or maps what the lock needs: later a filter of system calls may be in force.
+  /// Maps memory that the lock needs; null: none. Called at the selection: a system-call filter may be in force later.
   bool (*prepare)();
   // For a process with one thread. If they find more threads, they call end_one_thread_mode().
   int (*rdlock_single)(pthread_rwlock_t*);
@@ -64,31 +64,30 @@ struct rwlock_table {
   int (*unlock_single)(pthread_rwlock_t*);
 };
 
-/// All of ours.
+/// The tables of all read-write locks of this library.
 std::span<const rwlock_table> phase_fair_tables();
 std::span<const rwlock_table> bravo_tables();
 
-/// The table that USHER_RWLOCK selects; null: the C library's read-write locks. The first call makes the selection.
+/// Returns the table that USHER_RWLOCK selects; null: the C library's locks. The first call makes the selection.
 const rwlock_table* selected_rwlocks();
 
 /// The pointers through which the exported functions jump.
 [[gnu::visibility("hidden")]] extern constinit rwlock_pointers current_rwlocks;
 
-/// The functions that are called when nothing is recorded. They are set by connect().
+/// The functions that serve while nothing is recorded, and that a recorder's functions call. connect() sets them.
 [[gnu::visibility("hidden")]] extern constinit rwlock_pointers unrecorded_rwlocks;
 
-/// Sets the pointers of the exported functions: to these, which record, or to unrecorded_rwlocks.
+/// Sets the exported functions' pointers: to a recorder's functions, or if `recorded` is null to unrecorded_rwlocks.
 void connect_rwlocks(const rwlock_calls* recorded);
 
-/// As selection.hpp has it, for the functions of read-write locks.
+/// Does for read-write locks what the function in selection.hpp does for mutexes.
 int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*));
 
 namespace c_library {
 
-/// The C library's own functions.
 [[gnu::visibility("hidden")]] extern constinit rwlock_pointers rwlocks;
 
-/// Looks up those that have not been found yet, before one is called.
+/// Looks up the C library's functions that have not been found yet.
 void look_up_rwlocks();
 
 }  // namespace c_library

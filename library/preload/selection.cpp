@@ -1,5 +1,5 @@
-// Reads the environment once, at the first call of any exported function. It selects the lock, the times for which
-// waiters stay awake, and the order in which condition variables and semaphores serve waiters.
+// Reads the environment once, at the first call of an exported function or at start-up. It selects the lock, the times
+// for which waiters stay awake, and the order in which condition variables and semaphores serve waiters.
 #include "library/preload/selection.hpp"
 
 #include <atomic>
@@ -34,7 +34,7 @@ constexpr mutex_table c_library_table{"pthread",
                                       c_library::mutex_unlock,
                                       c_library::mutex_clocklock};
 
-/// Turns a normal mutex into an adaptive one. Called before each lock.
+/// Turns a normal mutex into an adaptive one. Called at the beginning of each lock function.
 void adapt(pthread_mutex_t* m) {
   std::atomic_ref<int> kind(m->__data.__kind);
   if (kind.load(std::memory_order_relaxed) == PTHREAD_MUTEX_NORMAL)
@@ -57,11 +57,10 @@ constexpr mutex_table adaptive_table{"pthread-adaptive", true, adaptive_lock, ad
 
 // ---- the calls of a table ----------------------------------------------------------------------------------
 
-/// Returns the calls that lead to the table's functions, for the present number of threads.
+/// Returns the exported functions' targets for this table: without atomic operations if the process has one thread.
 calls calls_of(const mutex_table& t) {
   calls c = t.passes_through ? c_library_calls : our_calls;
-  // The process may create a thread after this line. That is no error, since the lock_single() functions test the
-  // number of threads again.
+  // The process may create a thread after this test. That is no error: lock_single() and its like repeat it.
   const bool single = t.lock_single != nullptr && has_one_thread();
   c.lock = c_library::without_check(single ? t.lock_single : t.lock);
   c.trylock = c_library::without_check(single ? t.trylock_single : t.trylock);
@@ -94,7 +93,7 @@ void report_measurements_only(std::string_view name) {
       "\" (USHER_LOCK) excludes no thread: it is for measurements only. Running on the C library's locks.");
 }
 
-/// A constant of the link.
+/// Whether a recorder is linked into the library.
 bool has_observer() {
   return &usher_observer != nullptr;
 }
@@ -102,8 +101,7 @@ bool has_observer() {
 constexpr const char* cond_variable = "USHER_COND_APPEND";
 constexpr const char* sem_variable = "USHER_SEM_APPEND";
 
-/// Returns the probability in an environment variable; 1 (order of arrival) if the variable is not set; nullopt if its
-/// text is not a probability.
+/// Returns the probability in an environment variable; 1, order of arrival, if it is not set; nullopt for another text.
 std::optional<append_probability> probability(const char* name) {
   const std::string_view text = variable(name);
   if (text.empty()) return append_probability();
@@ -117,8 +115,7 @@ void report_bad_probability(const char* name) {
       " is not a probability above 0 and up to 1; waiters are served in order of arrival.");
 }
 
-/// Returns the nanoseconds in an environment variable: a number of at most nine digits. nullopt if it is not set, or
-/// has another text.
+/// Returns the nanoseconds in an environment variable; nullopt if its text is not a number of at most nine digits.
 std::optional<std::uint32_t> nanoseconds(const char* name) {
   const std::string_view text = variable(name);
   if (text.empty() || text.size() > 9) return std::nullopt;
@@ -156,22 +153,22 @@ outcome outcome_of(std::string_view name, const mutex_table* found) {
   return found->passes_through ? outcome::c_library : outcome::ours;
 }
 
-/// Whether the process has locks of ours: mutexes or read-write locks.
+/// Whether Usher serves the process's mutexes or read-write locks.
 bool has_own_locks(const mutex_table& selected) {
   return !selected.passes_through || selected_rwlocks() != nullptr;
 }
 
-/// Makes the calling thread's record, so that its first lock of a recursive mutex makes no system call: by then the
-/// thread may be in a sandbox. This also begins the fork epoch, which must not be left to a child of vfork(): it
-/// shares the memory, and would write its own id there.
+/// Makes the calling thread's record. Otherwise its first lock of a recursive mutex would make system calls, perhaps
+/// after the thread has entered a sandbox. This also begins the fork epoch. A child of vfork() must not be the first to
+/// do so: it shares the parent's memory, and would store its own id there.
 void begin_process() {
   const mutex_table* const table = selected_table.load(std::memory_order_acquire);
   if (table != nullptr && has_own_locks(*table)) native::self();
 }
 
-/// A handler that fork() calls in the child. Mutexes need no handler: the kernel empties the page of the process's
-/// epoch word in a child, so each mutex is found to be of another epoch at its first use there (layout.hpp). If the
-/// kernel cannot empty the page, forget_parent() resets the word.
+/// The handler that fork() calls in the child. Mutexes do not depend on it: the kernel empties the page of the
+/// process's epoch word in a child, so each mutex is found to be of another epoch at its first use there (layout.hpp).
+/// If the kernel cannot empty the page, forget_parent() resets the word.
 void at_fork_in_child() {
   native::forget_parent();
   begin_process();
@@ -179,8 +176,8 @@ void at_fork_in_child() {
   mixed_wait::renew_in_child();
 }
 
-/// Makes the selection before the program can change its environment, and reports an error in USHER_LOCK even if the
-/// program never locks. Then makes the preparations that must not, or cannot, be made in a lock call.
+/// Makes the selection before the program can change its environment, and so that an error in USHER_LOCK is reported
+/// even if the program never locks. Also makes the preparations that a lock call cannot or must not make.
 [[gnu::constructor]] void at_start() {
   c_library::look_up_rwlocks();
   connect();
@@ -193,7 +190,7 @@ void at_fork_in_child() {
 
 }  // namespace
 
-constinit const calls our_calls{.lock = nullptr,  // these three are the table's
+constinit const calls our_calls{.lock = nullptr,  // calls_of() sets these three
                                 .trylock = nullptr,
                                 .unlock = nullptr,
                                 .timedlock = ours::mutex_timedlock,
@@ -220,11 +217,11 @@ constinit std::atomic<const mutex_table*> selected_table{nullptr};
 constinit behind_recorded_calls behind_recorded{};
 
 void prepare_own_locks() {
-  usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() will register the handler
+  usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() registers the fork handler
   native::fork_epoch();
-  if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
-  // Queue nodes of threads that do not exist in a child may be used again there, because mutexes and read-write locks
-  // are reset in a child.
+  if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // tests only
+  // The child of a fork may reuse the queue nodes of threads that exist only in its parent, because it resets mutexes
+  // and read-write locks, whose queues would contain these nodes.
   usher_process_state.orphaned_are_free.store(1, std::memory_order_relaxed);
   const wait_limits otherwise = native::limits();
   native::set_limits({nanoseconds(limit_variables[0]).value_or(otherwise.spin),
@@ -237,7 +234,7 @@ const mutex_table& select_table() {
   const mutex_table* found = find(name);
   const bool refused = found != nullptr && found->lock == nullptr;
   const mutex_table* table = found != nullptr && !refused ? found : &c_library_table;
-  if (!table->passes_through) prepare_own_locks();  // before the table is published; several threads may do the same
+  if (!table->passes_through) prepare_own_locks();  // before the table is published; several threads may be here
   const std::optional<append_probability> conds = probability(cond_variable), sems = probability(sem_variable);
   order_of_conds.store(conds.value_or(append_probability()), std::memory_order_relaxed);
   order_of_sems.store(sems.value_or(append_probability()), std::memory_order_relaxed);
@@ -246,7 +243,7 @@ const mutex_table& select_table() {
   selected_calls.set(calls_of(*table));
   const mutex_table* none = nullptr;
   if (!selected_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
-  // Executed by one thread of the process, whose compare-and-swap has succeeded.
+  // The rest is executed once in a process, by the thread whose compare-and-swap has succeeded.
   if (has_observer()) usher_observer.begin();
   if (what == outcome::missing) report_missing_lock(name);
   if (what == outcome::unknown) report_unknown_lock(name);
@@ -257,16 +254,16 @@ const mutex_table& select_table() {
   return *table;
 }
 
-// Several threads may be here at once, while one of them begins or ends a recording, or while another process has stopped all
-// of them to ask for one. A slow thread could overwrite newer pointers with older ones. It does not, because each thread reads
-// the observer's state again after it has set the pointers, and repeats if that has changed:
+// Several threads may call connect() at once, while one of them begins or ends a recording, or while another process
+// has stopped the threads to request one. A slow thread must not leave older pointers in place of newer ones. So each
+// thread reads the observer's state again after it has set the pointers, and begins again if the state has changed:
 //
-// - A thread that has changed the state calls connect() next. Let T be the last, and W another thread that sets the pointers
-//   by an older value. If W's second fence precedes T's first one, all of W's writes precede T's. Else W's last load finds
-//   T's value, and W sets the pointers again.
-// - The other process writes its request and the pointers while W does not run. If that is before W's last call of
-//   is_requested(), W begins the recording, or another thread does and sets the pointers again. Else W has set all pointers
-//   before, so that the next call of any function comes here.
+// - A thread that has changed the state calls connect() next. Let T be the last such thread, and W another that sets
+//   the pointers by an older state. If W's second fence precedes T's first one, all of W's writes precede T's. Else W's
+//   last load finds T's state, and W sets the pointers again.
+// - The other process writes its request and resets the pointers while W does not run. If this is before W's last call
+//   of is_requested(), W begins the recording, or another thread does and sets the pointers again. Else W has set all
+//   pointers before the reset, so the next call of any exported function calls connect().
 void connect() {
   const mutex_table& table = selected();
   std::uint64_t seen = 0;
@@ -283,8 +280,8 @@ void connect() {
 
 int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*)) {
   const mutex_table& t = selected();
-  // Changes only pointers that still lead to the functions for one thread: a recording may have begun, or `usher stat
-  // -p` may have reset the pointers.
+  // Changes only pointers that still lead to the functions for one thread. A pointer may lead elsewhere: a recording
+  // may have begun, or `usher stat -p` may have reset the pointers.
   for (call_pointers* to : {&current_calls, &selected_calls}) {
     to->lock.change(t.lock_single, t.lock);
     to->trylock.change(t.trylock_single, t.trylock);

@@ -1,10 +1,10 @@
-// Usher's semaphores, of one process. Process-shared ones, and so the named ones, are the C library's.
+// Usher's semaphores, for threads of one process. The C library serves process-shared ones, and so the named ones.
 //
-//     offset  0   the word     core/semaphore_core.hpp. A new semaphore's word is its value, as in the C library
-//             8   shared       as the C library has it: 0 private, 0x80 shared
+//     offset  0   the word     core/semaphore_core.hpp. In a new semaphore it is the value, as in the C library
+//             8   shared       as in the C library: 0 private, 0x80 shared
 //            16   the list     not valid while no thread waits
 //
-// The word contains the fork epoch, too: in the child of a fork no thread waits, and the value is kept.
+// The word also contains the fork epoch. In the child of a fork the list counts as empty, and the value is kept.
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -52,7 +52,7 @@ void on_cancel(void* argument) {
 }
 
 [[gnu::cold, gnu::noinline]] int wait(core& s, bool realtime, const timespec* until) {
-  // Defers cancellation: a thread must not be cancelled while it holds the list's lock.
+  // A thread must not be cancelled while it holds the list's lock.
   const usher_cancel_type type = usher_defer_cancellation();
   USHER_PROBE1(sem_wait_begin, &s);
   waiting_thread me;
@@ -95,7 +95,7 @@ int sem_destroy(sem_t* s) {
 int sem_wait(sem_t* s) {
   if (is_shared(s)) [[unlikely]]
     return c_library::sem_wait(s);
-  usher_test_cancel();  // a cancellation point, also if it does not wait
+  usher_test_cancel();  // sem_wait() is a cancellation point even if it does not wait
   core& c = core_of(s);
   return c.try_acquire() ? 0 : wait(c, false, nullptr);
 }

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* c_librarys = "the C library's locks";
 
-/// The reason why the C library's locks are used, as a part of a message.
+/// The reason why the C library's locks serve, as a part of the message.
 const char* reason(outcome what) {
   switch (what) {
     case outcome::not_set:

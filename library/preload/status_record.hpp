@@ -1,6 +1,5 @@
-// A record of the locks that the library has chosen in a process, for `usher status`. The launcher searches the library's data for
-// the record's magic number: in the memory of the process, if it may read that memory, else in the library's file,
-// where only the version is filled in.
+// A record of the locks selected in a process, for `usher status`. The launcher finds it in the library's data by its
+// magic number: in the process's memory or, if it may not read that, in the library's file, which has only the version.
 #pragma once
 
 #include <array>
@@ -10,7 +9,7 @@
 
 namespace usher::preload {
 
-/// The selection by USHER_LOCK.
+/// The result of the selection by USHER_LOCK.
 enum class outcome : std::uint32_t {
   undecided,
   ours,               ///< a lock of Usher's
@@ -24,17 +23,17 @@ enum class outcome : std::uint32_t {
 
 struct alignas(16) status_record {
   using text = std::array<char, 16>;
-  static constexpr text expected{"usher status v2"};  // the number rises with the layout
+  static constexpr text expected{"usher status v2"};  // the number increases if the layout changes
 
   text magic;
-  text version;                   ///< as 0.1.0
+  text version;                   ///< such as 0.1.0
   std::atomic<const char*> lock;  ///< the name of the lock in use, of at most `longest_name` characters
   std::atomic<outcome> decided;
   std::uint32_t reserved;  ///< 0
-  const void* recorder;    ///< 64 bits, which are not 0 while `usher stat` records
+  const void* recorder;    ///< points to 64 bits that are not 0 while `usher stat` records
   std::atomic<const char*>
-      rwlock;  ///< the name of the read-write lock in use; null: the C library's. Older versions have
-               ///< no field here, but zero bytes
+      rwlock;  ///< the name of the read-write lock in use; null: the C library's. In older versions these
+               ///< bytes are 0
 
   static constexpr std::size_t longest_name = 39;
 };

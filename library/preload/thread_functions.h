@@ -1,15 +1,15 @@
-/* Functions that only libpthread.so.0 had before glibc 2.34. libusher.so must not depend on that library: a program
- * without threads would then have it, and the C++ library would use atomic operations for its reference counts. So the
- * references are weak: null if the program does not have libpthread.so.0, and on another C library. A program that
- * starts without it has one thread. If a library brings it later, by dlopen(), the references remain null, and the
- * waits of the process are no cancellation points. The header usher/platform/native/fork.hpp has one more such reference. */
+/* Weak references to functions that only libpthread.so.0 had before glibc 2.34. libusher.so must not depend on that
+ * library: a program without threads would then load it, and the C++ library would use atomic operations for reference
+ * counts. A reference is null if the program starts without libpthread.so.0, or on another C library. If dlopen() loads
+ * libpthread.so.0 later, the references stay null, and the process's waits are no cancellation points.
+ * usher/platform/native/fork.hpp has one more such reference. */
 #pragma once
 
 #include <pthread.h>
 
 #pragma weak pthread_testcancel
 #if defined(__GLIBC__)
-/* pthread_cleanup_push() and pthread_cleanup_pop() of C expand to calls of these. */
+/* In C, pthread_cleanup_push() and pthread_cleanup_pop() expand to calls of these functions. */
 #pragma weak __pthread_register_cancel
 #pragma weak __pthread_unregister_cancel
 #pragma weak __pthread_unwind_next

@@ -1,5 +1,5 @@
-// Counts the threads that wait on a condition variable with a mutex. pthread_mutex_destroy() refuses a mutex for which
-// such threads exist, as the C library's does.
+// Counts the *users* of a mutex: threads that wait on a condition variable with it. pthread_mutex_destroy() refuses a
+// mutex that has users, as the C library's does.
 #pragma once
 
 #include <pthread.h>
@@ -12,17 +12,17 @@ namespace usher::preload {
 using timed_waiters = timed_waiter_count<native>;
 
 /// Counts the calling thread as a user of the mutex. Called by the holder before it waits. Returns the argument for
-/// leave_users(): 0 if the thread is not counted, because the mutex is not this thread's, is not valid yet in this
-/// process, or is robust (the C library does not check robust mutexes when they are destroyed).
+/// leave_users(): 0 if the thread is not counted, because it does not hold the mutex, or the mutex is not valid yet in
+/// this process or is robust (the C library destroys robust mutexes unchecked).
 inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
-  // Read before the thread is counted: a signal handler may fork at any time, and a count in the child must not have
-  // the child's epoch.
+  // Read before the thread is counted. A signal handler may fork at any time: a count made before the fork must not be
+  // returned with the child's epoch, in which it does not exist.
   const std::uint32_t epoch = native::fork_epoch();
   const std::uint64_t kind = kind_and_epoch(mutex).load(std::memory_order_relaxed);
   if (is_ours(kind_of(kind))) return epoch_of(kind) == epoch && timed_waiters::add_user(timed_of(mutex)) ? epoch : 0;
 #if defined(__GLIBC__)
-  // The C library counts users in this field, protected by the mutex: +1 for a lock, −1 for an unlock. Its own
-  // pthread_cond_wait() keeps the thread counted. A wait of ours unlocks the mutex like a program, so this adds 1.
+  // The C library counts users in __nusers, protected by the mutex: a lock adds 1, an unlock subtracts 1. Its
+  // pthread_cond_wait() keeps the waiter counted, but Usher's wait unlocks by pthread_mutex_unlock(): so this adds 1.
   if (!is_robust(kind_of(kind)) && mutex->__data.__owner == native::thread_id()) {
     mutex->__data.__nusers++;
     return epoch;
@@ -31,8 +31,8 @@ inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
   return 0;
 }
 
-/// Ends the count of enter_users(). Called by the holder after it has waited. In a child of a fork our mutexes have
-/// been reset and count no thread, so nothing is subtracted there.
+/// Reverses enter_users(). Called by the holder after it has waited. In the child of a fork a mutex of Usher's has been
+/// reset and counts no thread, so nothing is subtracted there.
 inline void leave_users(pthread_mutex_t* mutex, std::uint32_t counted) {
   if (counted == 0) return;
   if (is_ours(kind_of(mutex))) {
@@ -44,7 +44,7 @@ inline void leave_users(pthread_mutex_t* mutex, std::uint32_t counted) {
 #endif
 }
 
-/// Whether threads of this process wait on a condition variable with this mutex, which is ours.
+/// Whether threads of this process wait on a condition variable with this mutex, which Usher serves.
 inline bool has_users(pthread_mutex_t* mutex) {
   return epoch_of(kind_and_epoch(mutex).load(std::memory_order_relaxed)) == native::fork_epoch() &&
          timed_waiters::has_users(timed_of(mutex));

@@ -1,4 +1,4 @@
-// Tests C11's mutexes and condition variables: the result of each call, that waits are ended, and that mutexes exclude.
+// Tests C11's mutexes and condition variables: the calls' results, the end of waits, mutual exclusion.
 #include "cases.h"
 
 #include <stdatomic.h>

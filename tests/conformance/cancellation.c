@@ -195,7 +195,7 @@ CASE_FOR(cancelled_asynchronously, struct waiting, wait, waits) {
 CASE_FOR(cancelled_before_it_waits, struct waiting, wait, waits) {
   const bool clockwait = wait->call == semaphore_realtime || wait->call == semaphore_monotonic;
   for (int value = 0; value < 3; ++value) {
-    // a C library whose call does not check for a request
+    // in some C libraries sem_clockwait() checks for a request only if it has to wait
     if (value > 0 && clockwait && answered_by_the_c_library("sem_clockwait")) break;
     struct scene scene;
     make_scene(&scene, wait, &main_kinds[value]);

@@ -158,7 +158,7 @@ bool await_asleep(pid_t thread_id) {
     const char state = state_of(name);
     if (state == 0) return false;
     if (state == 'S') return true;
-    usleep(500);  // until the next look
+    usleep(500);  // polls
   }
   return false;
 }
@@ -188,7 +188,7 @@ bool await_sleepers(int count) {
   for (;;) {
     if (sleepers() >= count) return true;
     if (seconds() > limit) return false;
-    usleep(100);  // until the next look
+    usleep(100);  // polls
   }
 }
 
@@ -203,7 +203,7 @@ bool flag_comes(const int* flag, int at_least) {
       sched_yield();
     } else {
       if (seconds() > limit) return false;
-      usleep(100);  // until the next look
+      usleep(100);  // polls
     }
   }
   return true;

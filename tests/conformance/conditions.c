@@ -121,7 +121,7 @@ static void await_waiting(struct gate* gate, int count) {
     const int waiting = gate->waiting;
     unlock_gate(gate);
     if (waiting >= count) return;
-    usleep(200);  // until the next look; the case has a time limit
+    usleep(200);  // polls; the case has a time limit
   }
 }
 
@@ -135,8 +135,7 @@ CASE_FOR(signal_without_waiter, struct condition_kind, kind, condition_kinds) {
     CHECK_OK(pthread_cond_signal(&condition));
     CHECK_OK(pthread_cond_broadcast(&condition));
   }
-  // Signals without a waiter are not remembered: the wait times out. A spurious wake-up is allowed, an endless series
-  // of them is not.
+  // A signal without a waiter has no effect, so the later wait times out. It may wake up spuriously, but not for ever.
   CHECK_OK(pthread_mutex_lock(&mutex));
   const struct timespec deadline = later(now(clock_of(kind)), 10);
   int code = 0;
@@ -1139,7 +1138,7 @@ CASE_FOR(destroyed_after_broadcast, struct destruction, way, destructions) {
       CHECK_OK(pthread_mutex_lock(&mutex));
       if (doomed.waiting == way->waiters) break;
       CHECK_OK(pthread_mutex_unlock(&mutex));
-      usleep(100);  // until the next look; the case has a time limit
+      usleep(100);  // polls; the case has a time limit
     }
     doomed.open = 1;
     CHECK_OK(way->waiters == 1 ? pthread_cond_signal(condition) : pthread_cond_broadcast(condition));

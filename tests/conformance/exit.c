@@ -434,7 +434,7 @@ CASE(threads_end_while_they_hold) {
     CHECK_ERROR(sem_timedwait(&world.semaphore, &soon), ETIMEDOUT);
     pthread_t waiter = start_thread(thread_lock_unlock, &world.mutex);
     await_sleepers(1);
-    // The unlock by a thread that is not the owner is undefined, but programs do it.
+    // An unlock by a thread that is not the owner is undefined, but programs do it.
     CHECK_OK(pthread_mutex_unlock(&world.mutex));
     CHECK_SUCCESS(sem_post(&world.semaphore));
     CHECK_OK((int)(intptr_t)join_thread(waiter));

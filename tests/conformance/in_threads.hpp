@@ -1,4 +1,4 @@
-// Threads of cases in C++.
+// Runs threads for test cases in C++.
 #pragma once
 
 #include "cases.h"

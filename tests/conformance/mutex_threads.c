@@ -226,7 +226,7 @@ CASE_FOR(nobody_forgotten, struct mutex_kind, kind, main_kinds) {
     CHECK_OK(pthread_mutex_lock(&guarded.mutex));
     for (int i = 0; i < 10; ++i) threads[i] = start_thread(lock_once, &workers[i]);
     if (round % 3 == 0)
-      sleep_ms(5);  // a lock may hand over to a waiter of more than 4 ms
+      sleep_ms(5);  // a lock may hand over to a thread that has waited for 4 ms
     else
       await_sleepers(10);
     CHECK_NUMBER(guarded.count, (round - 1) * 10);
@@ -653,7 +653,7 @@ CASE(detached_threads) {
     const long count = guarded.count;
     CHECK_OK(pthread_mutex_unlock(&guarded.mutex));
     if (count == 200) break;
-    usleep(1000);  // until the next look; the case has a time limit
+    usleep(1000);  // polls; the case has a time limit
   }
 }
 
@@ -812,7 +812,7 @@ CASE_FOR(exclusion_under_signals, struct mutex_kind, kind, main_kinds) {
     const long count = guarded.count;
     CHECK_OK(pthread_mutex_unlock(&guarded.mutex));
     if (count == 4 * 300) break;
-    sleep_ms(1);  // until the next look; the case has a time limit
+    sleep_ms(1);  // polls; the case has a time limit
   }
   flag_set(&stop, 1);
   join_thread(sender);

@@ -432,7 +432,7 @@ static void lock_when_waiting(struct shop* shop, int waiting) {
     CHECK_OK(pthread_mutex_lock(&shop->mutex));
     if (shop->waiting == waiting) return;
     CHECK_OK(pthread_mutex_unlock(&shop->mutex));
-    usleep(200);  // until the next look; the case has a time limit
+    usleep(200);  // polls; the case has a time limit
   }
 }
 

@@ -788,7 +788,7 @@ CASE_FOR(made_anew_while_read, struct rwlock_kind, kind, kinds) {
   }
 }
 
-// No fork handler runs.
+// The child is made by the system call clone, so no fork handler runs.
 CASE_FOR(child_of_a_plain_fork, struct rwlock_kind, kind, main_two) {
   pthread_rwlock_t lock;
   make(&lock, kind);

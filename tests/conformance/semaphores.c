@@ -405,7 +405,7 @@ CASE(posts_at_the_same_moment) {
   for (int i = 0; i < 6; ++i) threads[i] = start_thread(i < 4 ? sleep_each_round : post_each_round, &volley);
   for (int round = 1; round <= volley.rounds; ++round) {
     CHECK(flag_comes(&volley.asleep, 4 * round));
-    usleep(round % 4 == 0 ? 60 : 10);  // the four are asleep in some rounds, and on their way in others
+    usleep(round % 4 == 0 ? 60 : 10);  // in some rounds the four sleep, in others they are about to
     flag_set(&volley.round, round);
     CHECK(flag_comes(&volley.through, 4 * round));
   }

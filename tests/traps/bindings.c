@@ -1,7 +1,7 @@
-// Trap: symbol versions. A program asks for the version of a function that was the default when the program was linked.
-// If a library exported only one version of a name, an old program could get the library's lock and the C library's
-// trylock, and exclusion would be lost. This file refers to every version that the C library has of every exported
-// name.
+// Trap: symbol versions. A program is bound to the version of a function that was the default when the program was
+// linked. If a library exported only one version of a name, an old program could get the library's lock and the C
+// library's trylock, and exclusion would be lost. This file refers to every version that the C library has of every
+// exported name.
 #include "library_in_use.h"
 
 #include <semaphore.h>

@@ -79,8 +79,8 @@ static bool sleeps_in(pid_t thread, unsigned long call[7]) {
                               &call[5], &call[6]) == 7;
 }
 
-// At some time the waiter must sleep until the deadline on the right clock. The test looks for this sleep every 2 ms,
-// for at most 4 s, because a waiter's first sleeps may be short.
+// The waiter must at last sleep until the deadline, on the right clock. Its first sleeps may be short, so the test
+// examines the waiter's system call every 2 ms, for at most 4 s.
 CASE_FOR(sleeps_until_the_time_of_its_clock, struct wait, wait, waits) {
   begin_to_wait(wait, 60000);
   unsigned long call[7] = {0};

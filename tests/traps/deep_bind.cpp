@@ -1,7 +1,7 @@
-// Trap: a plugin that is opened with RTLD_DEEPBIND is bound first to its own libraries, so to the C library and not to
-// a preloaded library. But libstdc++ was loaded with the program, and is bound to libusher.so. So in the plugin the
-// inlined functions of std::mutex and std::condition_variable call the C library, and the others call libusher.so, on
-// one object.
+// Trap: a plugin opened with RTLD_DEEPBIND is bound to its own dependencies first, so to the C library instead of a
+// preloaded library. But libstdc++ was loaded with the program, and is bound to libusher.so. So for one object of the
+// plugin, the inlined functions of std::mutex and std::condition_variable call the C library, and the others call
+// libusher.so.
 #include <climits>
 #include <condition_variable>
 #include <string>

@@ -20,13 +20,13 @@ struct relay {
   int unmapped;
 };
 
-// The last owner unmaps the page as soon as it has released the mutex. The previous owner may not have returned from
-// its unlock by then; if this unlock accesses the page later, the program crashes. A stress test cannot guarantee that
-// an incorrect access comes so late.
+// The last owner unmaps the page as soon as it has released the mutex. The previous owner may still be in its unlock:
+// if this accesses the page later, the program crashes. A stress test does not show every incorrect access, since few
+// come that late.
 static void* drop_all(void* argument) {
   struct relay* relay = argument;
   for (int i = 0; i < pages; ++i) {
-    // The threads wait for each other in each round, so that they contend.
+    // The threads wait for each other before each round, so that they contend.
     flag_add(&relay->ready[i], 1);
     for (int spins = 0; flag_get(&relay->ready[i]) < sharers; ++spins)
       if (spins > 200) sched_yield();

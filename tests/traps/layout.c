@@ -1,7 +1,6 @@
-// Tests of mistakes that the memory layout of mutexes invites: which kinds libusher.so must handle itself, and how the
-// C library reads the bytes of such a mutex if its own functions are called directly. The cases depend on the layout
-// (design.md, Preload). They need libusher.so to be loaded with one of its own locks, not with the C library's mutex
-// (`pthread`).
+// Traps of the memory layout of mutexes: which kinds libusher.so must serve itself, and what the C library's own
+// functions do with such a mutex if they are called directly. The cases depend on the layout (design.md, Preload). They
+// need libusher.so with one of Usher's locks, not with the C library's mutex (`pthread`).
 #include "kinds.h"
 
 #include <sys/syscall.h>
@@ -19,8 +18,8 @@
 #define LM_ID_NEWLM -1
 #endif
 
-// libusher.so must handle all of these kinds of mutex itself. If an attribute sets the type "normal", the C library
-// stores it as 0x200, which an implementation may overlook.
+// libusher.so must serve all these kinds of mutex itself. One kind is easily overlooked: if an attribute sets the type
+// "normal", the C library stores 0x200.
 CASE_FOR(ours, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);

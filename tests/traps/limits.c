@@ -1,5 +1,5 @@
-// A program that runs at limits where a preloaded library may fail: little address space, small stacks, many threads,
-// many locks held.
+// Trap: limits at which a preloaded library may fail. The cases have little address space, small stacks, many threads
+// or many held locks.
 #include "kinds.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Trap: the C library's own functions, called directly, have locked a mutex. Then functions of libusher.so are called
-// for this mutex, whose kind does not show who locked it. deep_bind.cpp shows how this usually happens.
+// Trap: the C library's own functions, called directly, have locked a mutex. The mutex's kind does not show this. Then
+// functions of libusher.so are called for the mutex. deep_bind.cpp shows how this usually happens.
 #include "kinds.h"
 
 #include "library_in_use.h"

@@ -60,7 +60,7 @@ static long sections_of_others(struct scene* s, int users, int waiters) {
   for (int i = 0; i < waiters; ++i) wait[i] = start_thread(wait_for_go, s);
   await_flag(&s->waiting, waiters);
   for (int i = 0; i < users; ++i) use[i] = start_thread(use_again_and_again, s);
-  // Locks twice before the signal, because the library does not know a thread that has never waited for a mutex.
+  // Locks twice and signals the second time: the library does not know a thread that has never waited for a mutex.
   long sections = 0;
   for (int i = 0; i < 2; ++i) {
     CHECK_OK(pthread_mutex_lock(&s->mutex));

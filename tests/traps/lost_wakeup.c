@@ -124,7 +124,7 @@ static bool comes(const int* flag, int at_least, pid_t thread) {
   const double limit = seconds() + (is_held ? 0.15 : 5);
   double awake = seconds();
   while (flag_get(flag) < at_least) {
-    usleep(50);  // until the next look
+    usleep(50);  // polls
     if (!is_held || !is_asleep(thread)) awake = seconds();
     if (seconds() > limit || seconds() > awake + 0.02) return false;
   }
@@ -150,7 +150,7 @@ static bool is_emptied(void) {
   const double limit = seconds() + 10;
   double awake = seconds();
   while (flag_get(&queue->items) > 0) {
-    usleep(50);  // until the next look
+    usleep(50);  // polls
     if (!all_asleep()) awake = seconds();
     if (seconds() > limit || seconds() > awake + 1) return false;
   }
@@ -188,7 +188,7 @@ static bool stops(double within) {
     }
     CHECK(pid == 0);
     if (seconds() > limit) return false;
-    if (looks > 100) usleep(20);  // until the next look
+    if (looks > 100) usleep(20);  // polls
   }
 }
 

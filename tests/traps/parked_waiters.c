@@ -1,7 +1,7 @@
-// Collectors and debuggers park a thread in a signal handler: the handler does not return until it is told to. The
-// handler may interrupt a thread that waits for a mutex, in a lock call, in one with a deadline, or after a signal has
-// ended its wait at a condition variable. If the mutex is then unlocked, other threads must get it, since only they can
-// let the parked thread go on.
+// Garbage collectors and debuggers *park* a thread: its signal handler does not return until another thread permits it.
+// The handler may interrupt a thread that waits for a mutex: in a lock call with or without a deadline, or at the end
+// of a condition variable's wait. If the mutex is then unlocked, other threads must get it, because only they can let
+// the parked thread go on.
 #include "cases.h"
 
 #include <signal.h>

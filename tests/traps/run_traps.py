@@ -39,9 +39,8 @@ CONFORMANCE = pathlib.Path(os.environ.get("USHER_CONFORMANCE", "."))
 COND_VERSIONS = {"GLIBC_2.3.2", "GLIBC_2.17"}  # of the C library's condition variables, on x86-64 and AArch64
 C11_VERSIONS = ("GLIBC_2.28", "GLIBC_2.34")
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
-# NODE_LOCKS are locks that take queue nodes in different ways. Each other lock takes them in one of these ways, or uses
-# none.
 GO_PAST_PARKED = ("steady", "steady-park")  # other threads get these locks while a handler keeps a waiter
+# Locks that take queue nodes in different ways. Every other lock takes them in one of these ways, or takes none.
 NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
 # Cases in which a child of fork() must notice the fork even if the kernel has not wiped memory. Without the wipe, the
 # child of a raw clone() cannot notice it, so those cases are missing here.

@@ -50,7 +50,7 @@ CASE(first_locks_without_system_calls_in_a_child) {
   check_sandboxed(start_child(lock_in_sandbox, NULL));
 }
 
-// This case leaves its process in the sandbox, so another case runs it in a program of its own.
+// This case leaves its process in the sandbox, so the case that needs it executes it in a new process.
 CASE(lock_in_this_process) {
   if (getenv("USHER_IN_SANDBOX") == NULL) skip_case("a part of another case");
   lock_in_sandbox(NULL);

@@ -1,6 +1,6 @@
-// Locks that are larger than a mutex, under the preload: under contention such a lock takes its state from a pool. The
-// state must return to the pool, however many mutexes a program makes and however they end: the destructor of a
-// std::mutex does not call the library.
+// Trap: locks that are larger than a mutex. Under contention such a lock takes its state from a pool. The state must
+// return to the pool, however many mutexes a program makes, and even if it never destroys them: std::mutex's destructor
+// makes no call.
 #include "cases.h"
 
 #include <sys/resource.h>

@@ -10,7 +10,7 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
-// elsewhere: between load-linked and store-conditional a single step makes the store fail, every time
+// Other processors: a single step between load-linked and store-conditional always makes the store fail.
 #if defined(__x86_64__)
 
 struct comers {

@@ -129,7 +129,7 @@ double lucky(std::size_t round) {
   return round <= 5 ? (round == 3 ? 0.8 : 1.2 + 0.1 * static_cast<double>(round)) : round % 2 == 0 ? 0.9 : 1.1;
 }
 
-// The cases of the issue:
+// Single cases:
 
 TEST(conclusion, xz_with_hardly_any_waiting) {
   const auto p =

@@ -26,7 +26,7 @@ using usher::tool::wealth;
 using usher::tool::wins_needed;
 using round_of = std::vector<std::optional<double>>;
 
-constexpr double plenty = 1000;  // rounds left
+constexpr double plenty = 1000;  // rounds for which the budget still suffices
 
 // The bet:
 

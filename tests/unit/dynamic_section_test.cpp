@@ -46,8 +46,8 @@ class fake_module {
   ElfW(Phdr) & segment(int i) { return segments_[i]; }
 
   void add(ElfW(Sxword) tag, std::uintptr_t value) { entries_.push_back({.d_tag = tag, .d_un = {.d_val = value}}); }
-  /// Writes a dynamic section with two needed libraries and an end. `table` and `size` are the address and the size
-  /// that the section gives for its string table; `second` is the offset of the second name.
+  /// Writes a dynamic section: two needed libraries, a string table, the end. `table` and `size` are the address and
+  /// the size that the section gives for the string table; `second` is the offset of the second library's name.
   void write(std::uintptr_t table, std::size_t size = text_size, std::size_t second = 13) {
     add(DT_NEEDED, 1);
     add(DT_NEEDED, second);
@@ -105,7 +105,7 @@ TEST(dynamic_section, with_addresses_outside_of_the_module) {
     EXPECT_EQ(m.needed(), names{}) << outside;
   }
   fake_module m(0);
-  m.write(m.address() + m.page());  // behind it
+  m.write(m.address() + m.page());  // the first address behind the module
   EXPECT_EQ(m.needed(), names{});
 }
 

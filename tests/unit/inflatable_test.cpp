@@ -1,5 +1,5 @@
-// Locks that are too large for a mutex, in an eight-byte form. When threads contend, such a lock takes its large
-// (inflated) state from a pool, and it returns the state to the pool afterwards.
+// The eight-byte form of locks that are too large for a mutex. While threads contend, such a lock has its large
+// (inflated) state from a pool; afterwards it returns the state.
 #include "usher/core/inflatable.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Whether a mutex is recognised as one that the C library's functions have locked (library/preload/left_mutexes.hpp), while
-// another thread writes the words of the mutex by which this is decided.
+// Tests is_held_by_c_library() (library/preload/left_mutexes.hpp), which tells whether a mutex was locked by the C
+// library's functions, while another thread writes the words that it reads.
 #include "library/preload/left_mutexes.hpp"
 
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ TEST(left_mutexes, one_of_the_c_librarys_with_another_owner) {
   EXPECT_TRUE(is_ours(kind_of(&v.m)));
 }
 
-/// The owner of one of our mutexes stores and deletes the address of a waiter, whose upper half equals the id of the thread
-/// that looks. A look that takes the lower half of one moment and the upper half of another would see the C library's.
+/// The owner of a mutex of Usher's stores and deletes a waiter's address, whose upper half equals the testing thread's
+/// id. If the function read the two halves at different moments, it could see a mutex of the C library's.
 TEST(left_mutexes, the_address_of_a_waiter_is_no_owner) {
   valid_mutex v;
   const auto id = static_cast<std::uint32_t>(native::thread_id());

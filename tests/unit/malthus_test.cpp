@@ -52,7 +52,7 @@ TEST(lifo, parked) {
 }
 
 TEST(lifo_cr, serves_the_eldest_if_it_is_its_turn) {
-  basic_lifo<native, park, 1> l{};  // at each unlock
+  basic_lifo<native, park, 1> l{};  // the eldest waiter's turn comes at each unlock
   EXPECT_EQ(admission_order(l, 6), (std::vector<unsigned>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(word(l, 0), 0u);
 }
@@ -327,7 +327,7 @@ void wakes_at_distance() {
   mcs_ahead_with_node<scripted, scripted_stp, Distance> l{};
   std::deque<actor> team;
   std::vector<unsigned> order;
-  // not a node that the waiters get: take_node() returns the first free node
+  // a node that no waiter gets: take_node() returns the first free node
   const node_handle mine = first_node + scripted::nodes - 1;
   l.lock(mine);
   lets_sleepers_arrive(team, 4, [&](unsigned i) {

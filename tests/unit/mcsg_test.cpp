@@ -277,7 +277,7 @@ TEST(figure_2, a_regular_that_comes_at_the_right_moment_overtakes_in_mcsg_plus_p
   const auto served = word_of(s.lock, 2);
   s.lock.lock(n5);
   EXPECT_EQ(s.tail(), n5);
-  s.t1.run();  // the unfavourable case
+  s.t1.run();  // T1 finds the lock taken again, and queues behind n5
   EXPECT_TRUE(s.t1.waits());
   EXPECT_EQ(next_of(n5), n1);
   EXPECT_EQ(served(), 2u) << "the turn was passed on although the thread does not have the lock";
@@ -509,7 +509,7 @@ TEST(mcsg_plus_plus, of_many_guests_one_may_starve) {
     unlucky.run();
     ASSERT_TRUE(unlucky.waits());
     lock.unlock();
-    lock.lock();  // before the guest looks
+    lock.lock();  // before the guest reads the lock's words again
   }
   lock.unlock();
   unlucky.run();
@@ -652,7 +652,7 @@ std::string admission_order(const std::string& who) {
         lock.unlock();
       });
       if (c == 'g' && std::is_same_v<Lock, mcsg<native, stp>>)
-        // a guest's arrival changes no word; a later arrival would be correct, too
+        // no word shows a guest's arrival, so this gives it time; the test is also right if it comes later
         std::this_thread::sleep_for(milliseconds(15));
       else
         await_arrival(lock, before);

@@ -54,7 +54,6 @@ TEST(fifo, mcsg_among_regulars) {
 }
 
 // ---- ticket words
-// ------------------------------------------------------------------------------------------------
 
 template <class Lock>
 void survives_the_wrap_of_its_counters() {
@@ -106,7 +105,6 @@ TEST(ticket_words, an_idle_lock_takes_the_sleepers_mark_off) {
 }
 
 // ---- TWA
-// -----------------------------------------------------------------------------------------------------------
 
 std::uint32_t twa_index(std::uint32_t number, std::uint32_t salt) {
   return ((number * 127) ^ salt) & 4095;
@@ -162,7 +160,6 @@ TEST(twa, collisions_of_two_locks_are_harmless) {
 }
 
 // ---- Fairlock
-// ------------------------------------------------------------------------------------------------------
 
 using fair = fairlock<native, stp>;
 
@@ -201,7 +198,6 @@ TEST(fairlock, try_lock_never_overtakes_a_waiter) {
 }
 
 // ---- MCSg
-// ----------------------------------------------------------------------------------------------------------
 
 template <class W>
 void guests_and_regulars(int rounds) {
@@ -248,7 +244,6 @@ TEST(mcsg, group_leaders_sleep_while_a_guest_holds_the_lock) {
 }
 
 // ---- MCSCR
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(mcscr, culls_one_an_unlock_refills_from_the_latest_and_strands_nobody) {
   mcscr<native, stp> lock{};
@@ -291,7 +286,6 @@ TEST(mcscr, the_eldest_get_their_turn) {
 }
 
 // ---- LOITER
-// ----------------------------------------------------------------------------------------------------------
 
 /// Two threads pass the lock to each other without a pause. A third thread must nevertheless acquire it.
 template <class Lock>
@@ -334,7 +328,6 @@ TEST(impatient_standby, steadys_is_handed_the_lock) {
 }
 
 // ---- timed waiting
-// -----------------------------------------------------------------------------------------------------
 
 template <class Mutex>
 void timed_waiting() {
@@ -424,7 +417,6 @@ TEST(timed, time_outs_and_grants_never_lose_the_lock) {
 }
 
 // ---- embedding
-// ---------------------------------------------------------------------------------------------------------
 
 constinit mutex<> constant_initialised;
 static_assert(std::is_trivially_destructible_v<mutex<>>);
@@ -436,7 +428,6 @@ TEST(mutex, works_before_main_and_with_the_standard_guards) {
 }
 
 // ---- thread records
-// ----------------------------------------------------------------------------------------------------
 
 TEST(records, of_dead_threads_are_used_again) {
   const auto made = [] { return usher_process_state.made.load(); };

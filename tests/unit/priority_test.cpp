@@ -286,7 +286,7 @@ TYPED_TEST(loiters, know_that_an_urgent_waiter_is_certain_to_come) {
   l.unlock();
 }
 
-// ---- the hardware's -----------------------------------------------------------------------------------------------
+// ---- the kernel's priorities ----------------------------------------------------------------------------------------
 
 TEST(native_priority, is_the_kernels) {
   std::jthread([] {

@@ -216,7 +216,7 @@ TEST(steady_bound, a_standby_is_passed_over_only_until_it_has_waited_for_4_ms) {
       watched::clock = 0;
       watched::look = look;
       barging b(seed);
-      const std::uint64_t due = hand_off_after + 4 * look;  // with the clock reads before the waiter becomes standby
+      const std::uint64_t due = hand_off_after + 4 * look;  // the clock is read before the waiter is the standby
       while (!b.standby.ended() && watched::clock < due) b.step();
       due_ones += b.standby.ended() ? 0 : 1;
       b.admitted = 0;

@@ -58,7 +58,7 @@ int end_of(pid_t child) {
   for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit_s);;) {
     if (waitpid(child, &status, WNOHANG) == child) return status;
     if (std::chrono::steady_clock::now() > end) kill(child, SIGKILL);
-    std::this_thread::sleep_for(1ms);  // until the next look
+    std::this_thread::sleep_for(1ms);  // polls
   }
 }
 

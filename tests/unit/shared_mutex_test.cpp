@@ -456,7 +456,7 @@ TEST(visible_readers, write_to_no_shared_word_until_a_writer_comes) {
   EXPECT_LT(before, 50u);
   for (int i = 0; i < 100; i++) m.lock_shared(), m.unlock_shared();
   EXPECT_EQ(exits(m), before);
-  m.lock();  // revokes
+  m.lock();  // revokes the bias to readers
   m.unlock();
   m.lock_shared();
   m.unlock_shared();

@@ -44,7 +44,7 @@ class gaussian final : public machine_noise {
 class heavy_tailed final : public machine_noise {
  public:
   heavy_tailed(double degrees, double scale) : student_(degrees), scale_(scale) {}
-  // The noise is limited, because a run neither takes no time nor lasts for ever.
+  // The noise is limited, because no run takes no time or lasts for ever.
   double next(random_bits& bits) override { return std::clamp(scale_ * student_(bits), -20.0, 20.0); }
 
  private:

@@ -54,7 +54,7 @@ struct rules {
     return t;
   }
 
-  /// Calls `test` with every state of a standby, every word of the lock in which a standby cannot enter, and each of
+  /// Calls `test` with every state of a standby, every word of the lock that keeps a standby out, and each duration in
   /// times().
   template <class F>
   static void in_each_case(F test) {
@@ -70,7 +70,7 @@ struct rules {
   }
 
   /// The standby sleeps without a time limit only if an unlock will hand the lock over to it. A standby that parks
-  /// sleeps only in a word with the mark `asleep`, so that the next unlock wakes it.
+  /// sleeps only while the word has the mark `asleep`, so that the next unlock wakes it.
   static void sleeps_only_where_it_is_woken() {
     in_each_case([](standby s, std::uint32_t w, std::uint64_t waited) {
       if (s.next_step(w, waited) != step::sleep) return;
@@ -108,7 +108,7 @@ struct rules {
         EXPECT_TRUE(s.may_ask && waited >= s.ask_after && !word::is_free(w));
       } else if (next == step::take_nap) {
         EXPECT_TRUE(s.may_nap && !word::is_free(w) && (w & word::marks) == 0);
-        // the nap is shorter than the rest: stand_by() limits it to hand_off_after
+        // a nap begins before hand_off_after; stand_by() lets it end then
         EXPECT_LT(waited, s.hand_off_after);
       }
     });

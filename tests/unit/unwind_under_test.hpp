@@ -1,4 +1,4 @@
-// Functions in one shared object with watch/recorder/unwind.cpp, like the functions of libusher.so.
+// Functions that are in one shared object with watch/recorder/unwind.cpp, as those of libusher.so are.
 #pragma once
 
 /// Calls f(argument).

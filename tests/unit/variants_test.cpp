@@ -220,7 +220,7 @@ struct awake_lock {
   mcs_awake_with_node<P, waiting<P, waiting_kind::spin_then_park>, 1000> lock{};
   std::deque<actor> team;
   std::vector<unsigned> order;
-  // not a node that the waiters get: take_node() returns the first free node
+  // a node that no waiter gets: take_node() returns the first free node
   const node_handle mine = first_node + P::nodes - 1;
 
   awake_lock() { lock.lock(mine); }

@@ -42,7 +42,7 @@ bool eventually(F holds) {
   using std::chrono::steady_clock;
   for (const auto end = steady_clock::now() + std::chrono::seconds(100); steady_clock::now() < end;) {
     if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));  // until the next look
+    std::this_thread::sleep_for(std::chrono::microseconds(100));  // polls
   }
   return false;
 }
