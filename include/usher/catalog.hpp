@@ -1,5 +1,5 @@
-// The catalogue: every lock that is built, by name. The list itself is `catalog.list`; the build makes one
-// translation unit for each line of it.
+// The catalogue: every lock that is built, by name. The list is the file `catalog.list`; the build makes one
+// translation unit for each of its lines.
 #pragma once
 
 #include <span>
