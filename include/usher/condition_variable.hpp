@@ -39,7 +39,7 @@ namespace usher::inline v2 {
 namespace native_detail {
 using condition_base = recorded_condition<basic_condition_variable<native>>;
 }
-inline namespace recorded {  // why a namespace of its own: mutex.hpp
+inline namespace recorded {  // mutex.hpp says why
 #else
 namespace native_detail {
 using condition_base = basic_condition_variable<native>;

@@ -113,9 +113,9 @@ int usher_sem_post(usher_sem_t* sem);
 
 /* Experimental, not for production.
  * Read-write locks. The names are "phase-fair" and "bravo" (visible readers: many readers, few writers). With the
- * suffix "-recursive" a thread that holds the lock for reading may lock it again for reading; without the suffix it must
- * not, because a reader waits behind a waiting writer. Guarantees: locks/phase_fair.hpp. Zero bytes are a valid, free
- * lock "phase-fair". Any thread may call usher_rwlock_rdunlock(). `usher stat` does not record these objects. */
+ * suffix "-recursive" a thread that holds the lock for reading may lock it again for reading; without the suffix it
+ * must not, because a reader waits behind a waiting writer. Guarantees: locks/phase_fair.hpp. Zero bytes are a valid,
+ * free lock "phase-fair". Any thread may call usher_rwlock_rdunlock(). `usher stat` does not record these objects. */
 typedef struct usher_rwlock {
   uint32_t usher_kind;
   uint32_t usher_unused;
@@ -158,8 +158,8 @@ const char* usher_lock_name(unsigned index);
 const char* usher_version(void);
 
 /* For languages that cannot use this header (ctypes, LuaJIT, Panama …), and may move their own objects in memory.
- * _new() creates an object on the heap, alone in its cache lines, at a fixed address. It returns null where _init() returns
- * EINVAL, or if there is no memory. _free() takes a pointer from _new(), or null; its preconditions are
+ * _new() creates an object on the heap, alone in its cache lines, at a fixed address. It returns null where _init()
+ * returns EINVAL, or if there is no memory. _free() takes a pointer from _new(), or null; its preconditions are
  * those of _destroy(). */
 usher_mutex_t* usher_mutex_new(const char* name);
 /* EBUSY: the mutex is locked; nothing is freed. */
