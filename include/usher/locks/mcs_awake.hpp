@@ -68,7 +68,7 @@ class mcs_awake_with_node {
   }
 
  private:
-  static constexpr unsigned most_passed = 8;  // sleepers that one unlock skips; chosen, not measured
+  static constexpr unsigned most_passed = 8;  // sleepers that an unlock skips: bounds its time; chosen, not measured
 
   [[gnu::cold, gnu::noinline]] void unlock_with_sleepers(node_handle mine) {
     if (P::bernoulli(FairnessPeriod)) {

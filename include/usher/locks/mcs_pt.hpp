@@ -73,9 +73,9 @@ class mcs_pt_with_node {
  private:
   static constexpr std::uint32_t flag_evicted = 3;
   // Chosen: so large that the limit is rarely reached. If a thread with a firm place has no CPU when its turn comes,
-  // the lock waits for up to a time slice. Meanwhile more waiters lose their CPUs: with a limit of 3 most waiters
-  // stayed preempted. Simulated with 160 threads on 128 CPUs, a limit of 3 gave 0.007 to 0.17 million operations a
-  // second; 8, 16, 64 and 1000 gave 0.25 to 0.41.
+  // the lock waits for up to a time slice. With a limit of 3 such waits kept most waiters preempted: simulated with 160
+  // threads on 128 CPUs, the lock made 0.007 to 0.17 million operations a second; with 8, 16, 64 and 1000 it made 0.25
+  // to 0.41.
   static constexpr unsigned most_evictions = 8;
   // These two times were chosen. They are short compared with the time in which the lock passes once through a long
   // queue (simulated: 31 µs with 160 threads on 128 CPUs, the load of M25 in lab/pages: simulated-claims). With longer
