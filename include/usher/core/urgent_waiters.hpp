@@ -13,7 +13,7 @@
 //
 //     word      bit 0 held · bits 1–7 the lock's own · bits 8–31 the node of the latest urgent waiter
 //
-//        held|… ──urgent arrival──► held|…|its node ──unlock──► held|…            handed to an urgent waiter by its node
+//        held|… ──urgent arrival──► held|…|its node ──unlock──► held|…          handed to an urgent waiter by its node
 #pragma once
 
 #include "usher/core/hand_over.hpp"
