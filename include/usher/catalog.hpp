@@ -9,7 +9,7 @@
 
 namespace usher::inline v2 {
 
-/// All locks in the order of `catalog.list`, each family's plain name first.
+/// All locks in the order of `catalog.list`. Of the ways of waiting of one lock, the default comes first.
 std::span<const lock_table* const> catalog();
 
 /// Returns the lock with that name, or null.

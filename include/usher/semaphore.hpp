@@ -7,8 +7,7 @@
 //     s.acquire();  s.try_acquire();  s.try_acquire_for(1s);  s.release();
 //
 // Guarantees, cost and algorithm: core/semaphore_core.hpp. release() never waits and may be called from a signal
-// handler. It does not touch the semaphore after it has woken a waiter, so that waiter may destroy the semaphore.
-// Nothing is allocated.
+// handler. It does not touch the semaphore after it has woken a waiter, which may destroy it. Nothing is allocated.
 #pragma once
 
 #include <atomic>
@@ -33,8 +32,7 @@ static_assert(sizeof(semaphore_core<native>) == 32);
 namespace unrecorded {
 #endif
 
-/// A semaphore of 40 bytes with the interface of std::counting_semaphore. The order in which waiters are served can be
-/// chosen.
+/// A semaphore of 40 bytes with the interface of std::counting_semaphore and a choice of the order of service.
 class semaphore {
   using core = semaphore_core<native>;
 

@@ -99,8 +99,7 @@ class shared_region {
     if (bytes > std::size_t(std::numeric_limits<off_t>::max()) - sizeof(layout) - 4095)
       fail(EFBIG, "usher::shared_region: create");
     const std::size_t size = sizeof(layout) + (bytes + 4095) / 4096 * 4096;
-    // Checked before posix_fallocate(), which would take all memory of the machine until it fails or the process is
-    // killed.
+    // Checked before posix_fallocate(), which would take all memory until it fails or the process dies.
     if (shared_memory_detail::is_in_memory(fd) && size > shared_memory_detail::available_memory())
       fail(ENOMEM, "usher::shared_region: create");
     emptied_unless_ready file{fd};  // constructed before `r`, so emptied after `r` has left and unmapped the file
@@ -174,7 +173,6 @@ class shared_region {
     return n;
   }
 
-  /// The number of nodes in use.
   unsigned nodes_in_use() const {
     unsigned n = 0;
     for (const auto& slot : static_cast<const layout*>(at_)->nodes)

@@ -62,8 +62,7 @@ class shared_mutex {
   /// held it for writing in between. False: another thread holds the lock or is about to acquire it, and the calling
   /// thread still holds the lock for reading. Never waits.
   [[nodiscard]] bool try_upgrade() { return lock_.try_upgrade(); }
-  /// Turns the calling thread's hold for writing into one for reading. No other thread holds the lock for writing in
-  /// between.
+  /// Turns the calling thread's hold for writing into one for reading. No other thread writes in between.
   void unlock_and_lock_shared() { lock_.unlock_and_lock_shared(); }
 
  protected:

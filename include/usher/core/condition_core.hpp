@@ -6,8 +6,8 @@
 // wait_morphing.hpp. A thread whose wait ends, by a grant, by time-out or because lock() or unlock() throws, leaves the
 // list. It wakes the next thread of a broadcast's chain (the waiters that the broadcast has still to wake). If it was
 // granted after unlock() had thrown, it notifies another thread in its place. If unlock() throws, the calling thread
-// must not hold the mutex afterwards: otherwise a thread notified earlier could not lock the mutex, and both would wait
-// for ever.
+// must not hold the mutex afterwards: otherwise a thread notified earlier could not lock it, and both would wait for
+// ever.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,7 @@ class basic_condition_variable {
   basic_condition_variable(const basic_condition_variable&) = delete;
   basic_condition_variable& operator=(const basic_condition_variable&) = delete;
 
-  /// Returns false if there is a waiting thread that has not been notified. After it has returned true, no thread
-  /// accesses the object.
+  /// Returns false if there is a waiting thread that has not been notified. After true no thread accesses the object.
   bool close() { return queue_.close(); }
 
   void notify_one() { wait_on::signal(queue_, queue::forwarding::none); }
@@ -54,8 +53,8 @@ class basic_condition_variable {
     });
   }
 
-  /// `remaining()` returns the nanoseconds until the deadline. Returns false if the deadline passed before this thread
-  /// was notified.
+  /// `remaining()` returns the nanoseconds until the deadline. Returns false if it passed before this thread was
+  /// notified.
   template <class Lock, class Remaining>
   bool wait_while_time(Lock& lock, Remaining remaining) {
     return wait_with(lock, [&](waiter& me, std::uint32_t state, bool selected) {

@@ -1,8 +1,7 @@
 // Conversion of deadlines into nanoseconds from now.
 //
 // A deadline may have any unit and representation, and may be the greatest value of its type. It is compared as a long
-// double, which has room for every unit and in which no conversion overflows. On x86-64 its mantissa of 64 bits is
-// exact for nanoseconds.
+// double: no unit is too coarse, and no conversion overflows. On x86-64 its 64-bit mantissa is exact for nanoseconds.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
@@ -12,8 +11,8 @@
 
 namespace usher::inline v2 {
 
-/// Returns the nanoseconds until `deadline`, rounded up: 0 if it has passed, and at most an hour. The caller asks again
-/// after that hour.
+/// Returns the nanoseconds until `deadline`, rounded up: 0 if it has passed, at most an hour. The caller then asks
+/// again.
 template <class Clock, class Duration>
 std::uint64_t nanoseconds_until(const std::chrono::time_point<Clock, Duration>& deadline) {
   using exact = std::chrono::duration<long double, std::nano>;
@@ -25,8 +24,7 @@ std::uint64_t nanoseconds_until(const std::chrono::time_point<Clock, Duration>& 
   return whole + (whole < left ? 1 : 0);
 }
 
-/// Returns the time of the steady clock that is `d` from now, rounded up. A negative `d` counts as 0, and a year is the
-/// maximum.
+/// Returns the time of the steady clock that is `d` from now, rounded up. Negative `d`: now; at most a year.
 template <class Rep, class Period>
 std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, Period>& d) {
   using clock = std::chrono::steady_clock;

@@ -1,5 +1,4 @@
-// The hand-over through a queue node: a thread waits until its node is granted, and unlock() grants the successor's
-// node.
+// The hand-over through a queue node: a thread waits until its node is granted; unlock() grants the successor's.
 //
 // After the grant, the granting thread does not touch the node: the waiter may have released the node, and another
 // thread may use it. The granting thread wakes a sleeper by a key that it has formed before the grant.
@@ -38,7 +37,6 @@ template <platform P, class W, class Granted>
   }
 }
 
-/// Waits until the node is granted.
 template <platform P, class W>
 [[gnu::cold]] void wait_for_grant(node_handle h) {
   wait_for_flag<P, W>(h, [](std::uint32_t f) { return f == flag_granted; });
@@ -59,7 +57,6 @@ template <platform P, class W>
   }
 }
 
-/// Hands the lock to the thread that waits on this node in wait_for_grant().
 template <platform P, class W>
 void grant(node_handle h) {
   grant_by_flag<P, W>(h, std::uint32_t{flag_granted});

@@ -63,8 +63,7 @@ struct hold_memory {
     return {doubt() == most_doubt ? bits : bits + (1u << doubt_at)};
   }
 
-  /// The value after a hold of `ns` nanoseconds: the class moves by one towards the hold's class, so it converges to
-  /// the class of the median hold.
+  /// The value after a hold of `ns`: the class moves by one towards the hold's class, and so converges to the median's.
   constexpr hold_memory after_hold(std::uint64_t ns) const {
     const std::uint32_t its = class_of(ns);
     return {its == hold_class() ? bits : its > hold_class() ? bits + 1 : bits - 1};

@@ -89,7 +89,7 @@ class inflatable {
     unlock_inflated();
   }
 
-  /// Sets both numbers of a lock that is not in use to n.
+  /// For tests: sets both numbers of an unused lock, the next and the served one, to n.
   void count_from(std::uint32_t n) {
     const std::uint64_t number = std::uint32_t(n * one);
     word_.store(number << 32 | number, std::memory_order_relaxed);
@@ -140,8 +140,8 @@ class inflatable {
     }
   }
 
-  /// Counts the caller among the users of the inflated state. Returns false if the state has been closed or belongs to
-  /// another lock now.
+  /// Counts the caller among the users of the inflated state. Returns false if the state is closed or belongs to
+  /// another lock.
   bool enter(std::uint64_t seen) {
     auto& users = P::template inflated<Large>(std::uint32_t(seen) >> 1).users;
     std::uint64_t u = users.load(std::memory_order_relaxed);
@@ -157,7 +157,7 @@ class inflatable {
   /// Returns false if it has given the state back: then `seen` is the current word.
   bool inflate(std::uint32_t h, std::uint64_t& seen) {
     auto& a = P::template inflated<Large>(h);
-    if (!a.lock.try_lock()) {  // for the owner; fails only for want of a node
+    if (!a.lock.try_lock()) {  // for the owner; fails only if no node is free
       P::template give_inflated<Large>(h);
       return queue_up(seen);
     }
@@ -209,15 +209,15 @@ class inflatable {
     std::uint64_t u = a.users.load(std::memory_order_relaxed);
     for (;;) {
       const bool last = count(u) == 1;
-      // Relaxed: no thread enters a closed state, and the critical section is published by (4) below or by the large
-      // lock's own release.
+      // Relaxed: no thread enters a closed state, and (4) below or the large lock's release publishes the critical
+      // section.
       if (a.users.compare_exchange_strong(u, u - 1, std::memory_order_relaxed, std::memory_order_relaxed)) {
         if (!last) return a.lock.unlock();
         break;
       }
       P::backoff(0);
     }
-    word_.store(0, std::memory_order_release);  // (4) pairs with (1): the lock is free, and perhaps gone
+    word_.store(0, std::memory_order_release);  // (4) pairs with (1); another thread may destroy the lock
     a.lock.unlock();
     P::template give_inflated<Large>(h);
   }
@@ -226,7 +226,7 @@ class inflatable {
 };
 
 /// The lock itself if it fits into the free bytes of a pthread_mutex_t, otherwise its inflatable form. The C library's
-/// own locks are left as they are: they are here for comparison.
+/// own locks stay as they are, for comparison.
 template <platform P, class W, class Lock>
 using embeddable_or_inflatable =
     std::conditional_t<Lock::traits.native_only || embeddable<Lock>, Lock, inflatable<P, W, Lock>>;

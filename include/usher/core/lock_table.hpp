@@ -23,10 +23,10 @@ struct lock_table {
   bool (*try_lock)(void* state);
   void (*unlock)(void* state);
   void (*lock_as_guest)(void* state);  ///< without a queue node; null if the lock takes no guests
-  std::size_t inflated_size = 0;       ///< of its inflated state (inflatable.hpp); 0: none
+  std::size_t inflated_size = 0;       ///< size of its inflated state (inflatable.hpp); 0: none
 
-  /// True if the lock's name has no suffix. Its way of waiting is spin-then-park, whose waiters need no CPU of their
-  /// own to make progress.
+  /// True if the lock's name has no suffix. Its way of waiting is then spin-then-park, which needs no CPU for each
+  /// waiter.
   bool plain() const { return std::string_view(name) == family; }
 };
 

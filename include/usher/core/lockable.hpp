@@ -28,7 +28,7 @@ namespace usher::inline v2 {
 
 namespace lock_contract {
 
-/// An instantiation of this class reports the members that L lacks.
+/// Instantiating this class is a compile error that names the members that L lacks, if any.
 template <class L>
 struct algorithm {
   static_assert(

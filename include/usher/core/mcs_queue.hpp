@@ -13,7 +13,7 @@
 //
 // Between the exchange of the tail and the link, t is no longer the last node but has no link to its successor yet: the
 // unlock of t's thread waits for the link. If t is no_node, the queue was empty: the arriving thread is its head and
-// skips the last two steps.
+// skips the rest.
 //
 // Some locks have operations of their own on the tail. CLH has no links (clh.hpp). K42 keeps the lock itself in the
 // queue, and qspinlock keeps the tail in a field of its word: both need a compare-and-swap (k42.hpp, qspinlock.hpp).
@@ -35,7 +35,7 @@ template <platform P>
   // (q1) Release: publishes the prepared node to the exchange by which the successor finds this node. Acquire: pairs
   // with the release of the predecessor's exchange, because (q2) writes to the predecessor's node. If the queue was
   // empty, acquire pairs with the releasing compare-and-swap in successor_or_free(), because the critical section
-  // begins here.
+  // begins.
   return tail.exchange(mine, std::memory_order_acq_rel);
 }
 

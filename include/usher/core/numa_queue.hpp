@@ -5,8 +5,7 @@
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1, MCSCRN: "the identity of the currently preferred 'home' NUMA
 // node, and a list of remote threads".
 //
-// The lock protects these lists and `home`. queue_node::mark is the NUMA node on which the queue node's thread ran when
-// it arrived.
+// The lock protects these lists and `home`. queue_node::mark is the NUMA node on which the node's thread arrived.
 #pragma once
 
 #include <type_traits>
@@ -18,8 +17,7 @@
 
 namespace usher::inline v2 {
 
-/// A list of nodes, named by its youngest node, the one added last. It is a ring: the youngest node is linked to the
-/// eldest. no_node is the empty list.
+/// A list of nodes, named by its youngest node, the one added last; no_node: empty. It is a ring:
 ///
 ///     youngest ─older→ … ─older→ eldest ─older→ youngest         `newer` links in the other direction
 template <platform P>
@@ -70,8 +68,8 @@ void graft(typename P::template atomic<node_handle>& tail, node_handle mine, nod
   if (next == no_node) {
     node_handle expected = mine;
     // Release: the store of no_node above must come before the link that the next arrival writes to the same `next`,
-    // after it has found the node c.last in the tail; mcscr.hpp explains this at (3). No acquire is needed: the tail
-    // named this thread's own node.
+    // after it has found the node c.last in the tail; see (3) in mcscr.hpp. No acquire: the tail named this thread's
+    // own node.
     if (tail.compare_exchange_strong(expected, c.last, std::memory_order_release, std::memory_order_relaxed)) return;
     next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
   }
@@ -119,8 +117,7 @@ class remote_threads {
 
   /// Returns the next owner. This is `front`, unless `front` is remote and the last node of the queue: then home
   /// changes. If the list is empty, home becomes the NUMA node of `front`, which is the next owner. Otherwise it
-  /// becomes the NUMA node of the list's eldest thread, and the listed threads of that NUMA node are put before
-  /// `front`.
+  /// becomes that of the list's eldest thread, and the listed threads of this NUMA node are put before `front`.
   node_handle next_owner(node_handle front) {
     if (!is_remote(front) || P::node(front).next.load(std::memory_order_relaxed) != no_node) return front;
     if (empty()) {

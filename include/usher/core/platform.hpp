@@ -101,8 +101,7 @@
 
 namespace usher::inline v2 {
 
-/// The meaning of the words of a process-wide table. Locks share a table only if its words have one meaning for all of
-/// them.
+/// The meaning of the words of a process-wide table. Locks share a table only if its words mean the same to all.
 enum class table_kind : std::uint8_t {
   counts,      ///< as in TWA: the values have no meaning, only the fact that a word changes
   identities,  ///< 0, or the handle of the waiter
@@ -112,7 +111,7 @@ enum class table_kind : std::uint8_t {
 /// How long a waiter stays awake, in nanoseconds. Read in cold paths only.
 struct wait_limits {
   std::uint32_t spin;           ///< for spin-then-park: the time of polling, about the round trip of one thread switch
-  std::uint32_t yield;          ///< for yield-then-park: the time during which the waiter gives its CPU away
+  std::uint32_t yield;          ///< for yield-then-park: the time during which the waiter yields its CPU
   std::uint32_t sleep = 50000;  ///< for sleep: the time between two loads. Chosen, not measured
 };
 
@@ -135,14 +134,14 @@ inline constexpr std::uint32_t every_sleeper = ~std::uint32_t{0};
 inline constexpr int all = 0x7fffffff;
 
 /// The policies of await(): the actions of a thread between two loads of a word. Without a limit await() returns the
-/// value; with a limit, `policy.within(ns)`, it returns a std::optional. All of a policy but its nanoseconds is known
-/// at compile time.
+/// value; with a limit, `policy.within(ns)`, it returns a std::optional. Only the nanoseconds of a policy are run-time
+/// values.
 namespace pacing {
 
 enum class by : std::uint8_t {
-  polling,                ///< pauses; with a limit it offers its CPU to others after about a microsecond
-  yielding,               ///< gives its CPU away
-  polling_then_yielding,  ///< polls for about a microsecond, then gives its CPU away: for waits that are usually short
+  polling,                ///< pauses; with a limit, yields its CPU between loads after about a microsecond
+  yielding,               ///< yields its CPU
+  polling_then_yielding,  ///< polls for about a microsecond, then yields its CPU: for waits that are usually short
   sleeping,               ///< sleeps for a fixed time; no thread wakes it
   monitoring,             ///< uses an instruction that waits until the word is written, where the processor has one
 };
@@ -225,7 +224,7 @@ concept awaits_endlessly = awaits<P, pacing::endless<By>, std::uint32_t>;
 template <class P, pacing::by By>
 concept awaits_within = awaits<P, pacing::within<By>, std::optional<std::uint32_t>>;
 
-/// Checked first: without atomics the other checks cannot be written.
+/// Checked first, because the other requirements use atomic<T>.
 template <class P, bool HasAtomics = has_atomics<P>>
 struct words {
   static_assert(HasAtomics, "a platform needs atomic<T>: std::atomic's loads, stores and read-modify-writes");
@@ -346,7 +345,7 @@ struct words<P, true> {
       }, "a platform needs admitted(lock)");
 };
 
-/// An instantiation of this class reports the operations that P lacks.
+/// Instantiating this class is a compile error that names the operations that P lacks, if any.
 template <class P>
 struct complete : words<P> {
   static constexpr bool looked_through = true;
@@ -360,8 +359,8 @@ struct sample_lock {};
 
 }  // namespace platform_contract
 
-// The optional groups, as concepts for use in conditions: for a platform without the group the concept is false, and no
-// error is reported.
+// The optional groups, as concepts for use in conditions: they are false for a platform without the group, without an
+// error.
 
 template <class P>
 concept offers_tables = requires {

@@ -23,7 +23,7 @@
 // Either may leave either way, because the sum of slots and arrivals is right at all times. For the same reason a
 // reader may remove its id as if it left, and any thread may unlock. A reader that does not find its id acquires the
 // release by which another thread removed the id: (b7). A reader that enters by the arrivals sets `biased`, but not
-// until nine times the duration of the last search has passed (the paper's N): so searches take at most a tenth of the
+// until nine times the duration of the last search has passed (the paper's N). So searches take at most a tenth of the
 // time.
 #pragma once
 
@@ -51,8 +51,8 @@ struct bias_pause {
     const std::uint32_t until = end + (pause < longest ? std::uint32_t(pause) : longest);
     return until != 0 ? until : 1;
   }
-  /// Returns whether the pause lasts at the time `now`. If the end of a pause is never deleted, the pause seems to last
-  /// again, for 69 s, 72 minutes later.
+  /// Returns whether the pause lasts at the time `now`. A pause whose end is not deleted seems to last again, for 69 s,
+  /// 72 minutes later.
   static constexpr bool lasts(std::uint32_t until, std::uint32_t now) { return until - now - 1 < longest; }
 };
 
@@ -71,8 +71,7 @@ class read_write_bias : protected read_write_windows<P, W, Writers> {
     std::uint64_t empty = 0;
     // (b1)
     if (!slots[own_index()].compare_exchange_strong(empty, id(), order::seq_cst, order::relaxed)) return false;
-    // (b2) It is also (1): it acquires the last writer's unlock, because `biased` was set after that unlock, in the
-    // same word.
+    // (b2) It is also (1): `biased` was set after the last writer's unlock, in the same word.
     if ((in_.load(order::seq_cst) & biased) != 0) [[likely]]
       return true;
     unlock_shared();
@@ -116,7 +115,7 @@ class read_write_bias : protected read_write_windows<P, W, Writers> {
       return P::owner_tag();
   }
 
-  /// Removes the lock's id from the thread's slot. Returns false if the id is not there: then the reader leaves by the
+  /// Removes the lock's id from the thread's slot. Returns false if it is not there: the reader then leaves by the
   /// exits.
   bool leave_visibly() {
     auto* const slots = P::visible_readers();
@@ -171,8 +170,7 @@ class read_write_bias : protected read_write_windows<P, W, Writers> {
     inhibit_from(begin);
   }
 
-  /// Counts the arrival before it clears the slot: the sum of slots and arrivals is never less than the number of
-  /// readers.
+  /// Counts the arrival before it clears the slot, so that slots and arrivals never count fewer readers than there are.
   template <class Slot>
   void move_to_arrivals(Slot& s) {
     in_.fetch_add(one, order::relaxed);

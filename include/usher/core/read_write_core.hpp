@@ -1,7 +1,6 @@
 // A read-write lock for any platform. It is phase-fair, has any lock of the catalogue as the queue of its writers, and
 // is biased towards readers (BRAVO) if Biased is true. The functions work on words and a writers' lock that the caller
-// provides, so that objects of another layout, such as a pthread_rwlock_t, can contain them. The complete locks:
-// phase_fair.hpp.
+// provides, so that objects of another layout, such as a pthread_rwlock_t, can contain them. The locks: phase_fair.hpp.
 //
 // Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems"
 // (Real-Time Systems 2010), the phase-fair ticket lock PF-T; Dice and Kogan, "BRAVO – Biased Locking for Reader-Writer
@@ -168,8 +167,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
 
   // ---- the rest -----------------------------------------------------------------------------------------------
 
-  /// Returns whether no thread holds the lock or waits for it. Acquire: a caller that then destroys the lock comes
-  /// after all owners.
+  /// Returns whether no thread holds the lock or waits for it. Acquire: for a caller that then destroys the lock.
   bool is_idle() const {
     const std::uint32_t seen = in_.load(order::acquire);
     return (seen & writing) == 0 && has_left(seen) && !has_queued() && !has_visible();
@@ -210,11 +208,10 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
     }
   }
 
-  // ---- by the only thread of a process ------------------------------------------------------------------------
-  // The functions below return false, and change nothing, if the lock is not free for the thread or has flags set; the
+  // ---- by the only thread of a process ------------------------------------------------------------------------ The
+  // functions below return false, and change nothing, if the lock is not free for the thread or has flags set; the
   // caller then calls the general function. The words are counters: after a signal handler's calls they may have other
-  // values. So each is changed by one instruction that a handler cannot interrupt (P::add_alone(), P::replace_alone()),
-  // not by a load and a store.
+  // values. So each is changed by one instruction that a handler cannot interrupt (P::add_alone(), P::replace_alone()).
 
   bool lock_shared_alone(std::uint32_t& seen) {
     if ((in_.load(order::acquire) & (writing | biased)) != 0) return false;
@@ -238,7 +235,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
     return P::replace_alone(in_, seen, seen - writing + to_next_phase(seen));
   }
 
-  /// For tests: sets both numbers of a free lock to n.
+  /// For tests: sets the arrivals and the exits of a free lock to n.
   void count_from(std::uint32_t n) {
     in_.store(n * one + (n & 31) * one_phase, order::relaxed);
     out_.store(n * one, order::relaxed);
@@ -266,8 +263,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
 
   // ---- a writer's way to the lock -----------------------------------------------------------------------------
 
-  /// Claims the lock in the writer's turn of the queue. `seen` becomes the value of `in` right before the claim.
-  /// Returns false if the time is over.
+  /// Claims the lock in the queue's order. `seen` becomes the value of `in` before the claim. False: the time is over.
   template <class Remaining>
   [[gnu::cold, gnu::noinline]] bool claim_in_turn(std::uint32_t& seen, Remaining remaining) {
     if (refuses(remaining)) return false;
@@ -286,8 +282,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
     if constexpr (Biased)
       if ((in_.load(order::relaxed) & biased) != 0) revoke();
     const bool claimed = wait_on_in([](std::uint32_t v) { return (v & writing) == 0; }, remaining);
-    // No other thread sets `writing`, because `queue` is set and this thread has the writers' lock. Relaxed:
-    // wait_on_in() is (5).
+    // No other thread sets `writing`: `queue` is set, and this thread has the writers' lock. wait_on_in() was (5).
     if (claimed) seen = in_.fetch_add(writing, order::relaxed);
     leave_queue();
     return claimed;

@@ -49,7 +49,6 @@
 
 namespace usher::inline v2 {
 
-/// The part of a lock in which a writer waits for readers.
 template <platform_with_asymmetric_fences P, class W, class Writers>
 class read_write_windows : protected read_write_base<P, W, Writers> {
  protected:
@@ -97,8 +96,8 @@ class read_write_windows : protected read_write_base<P, W, Writers> {
     return done;
   }
 
-  /// Publishes the number of exits for which the claiming writer waits. (9) release: pairs with (8), so that a reader
-  /// comes after the last writer.
+  /// Publishes the exits for which the writer waits. (9) release: pairs with (8): the reader comes after the last
+  /// writer.
   void publish_target(std::uint32_t seen) {
     std::uint32_t now = out_.load(order::relaxed);
     while (!out_.compare_exchange_weak(now, (now & (0 - one)) | low_bits(seen / one) | draining, order::release,

@@ -19,8 +19,7 @@
 //     timed    writers with a deadline, which wait beside the queue (timed_waiters.hpp)
 //     inhibit  the time until which no reader sets `biased`, in units of 1024 ns; 0: no such time
 //
-// Arrivals less exits is the number of readers that hold the lock or wait for it. Both numbers wrap; this difference
-// may be at most 2^23 − 1.
+// Arrivals less exits is the number of readers that hold the lock or wait for it. Both wrap; at most 2^23 − 1 readers.
 #pragma once
 
 #include <atomic>
@@ -37,7 +36,7 @@ namespace usher::inline v2 {
 /// How readers and waiting writers are ordered.
 enum class reader_rule : std::uint8_t {
   phase_fair,  ///< a reader waits behind a waiting writer. A thread must not lock again for reading
-  recursive,   ///< no reader waits without limit behind a writer that only waits. A thread may lock again for reading
+  recursive,   ///< no reader waits without limit behind a waiting writer. A thread may lock again for reading
 };
 
 /// The words of a read-write lock, all zero at first.
@@ -47,8 +46,7 @@ struct read_write_words {
 };
 
 /// The `remaining` of a thread that waits without a limit. A type derived from it, like any `remaining`, may have a
-/// function refuses(), which is true if the calling thread itself holds the lock for writing: then the thread does not
-/// wait.
+/// function refuses(), true if the calling thread holds the lock for writing: then it does not wait.
 struct no_limit {};
 
 /// References to the words of one lock during one operation, and the functions that all parts of the lock use.
@@ -116,8 +114,8 @@ class read_write_base {
         std::uint32_t seen = w.load(order::acquire);
         if (pred(seen)) return true;
         const std::uint32_t marked = mark(seen);
-        // Relaxed: the mark orders nothing. The next thread that changes the word either sees the mark or comes first,
-        // in which case this operation fails.
+        // Relaxed: the mark orders nothing. The next thread to change the word sees the mark, or comes first: then this
+        // fails.
         if (marked != seen && !w.compare_exchange_strong(seen, marked, order::relaxed, order::relaxed)) {
           P::backoff(0);
           continue;
@@ -157,8 +155,8 @@ class read_write_base {
         if (low_bits((seen + one) / one) == (seen & low_bits_of_target)) P::wake(key, every_sleeper, 1);
   }
 
-  /// Waits until the phase in which the reader arrived is over. Returns false if the time is over: the reader's arrival
-  /// is then no longer counted.
+  /// Waits until the phase of the reader's arrival is over. False: the time is over, and the arrival is subtracted
+  /// again.
   template <class Remaining>
   [[gnu::cold, gnu::noinline]] bool wait_for_phase(std::uint32_t seen, Remaining remaining) {
     const std::uint32_t mine = seen & (writing | phases);

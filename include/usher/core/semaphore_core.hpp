@@ -1,6 +1,5 @@
 // A counting semaphore for any platform. Its waiters are served first in, first out, or mostly last in, first out.
-// wait() is the loop of a waiting thread for libusher.so, usher/semaphore.hpp and the checker; the caller provides the
-// function that sleeps.
+// wait() is the waiting loop for libusher.so, usher/semaphore.hpp and the checker; its caller provides the sleep.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.11 (an explicit list, the probability to append). Guarantees:
 // credits are neither lost nor made. release() never waits for another thread and takes no node, so it may be called
@@ -10,8 +9,7 @@
 // has waited for 1 ms, the next release hands its credit to this waiter, unless another thread takes the credit between
 // the release's addition and the hand-over. The head is admitted with probability one. A waiter further down a list
 // that is mostly last in, first out has no such guarantee. Waiters with a real-time priority come first, by priority
-// (waiter_list.hpp); "head" means the first waiter of one priority. Cost: release and acquire one compare-and-swap each
-// while there are no waiters.
+// (waiter_list.hpp); "head" means the first waiter of one priority. Cost without waiters: one compare-and-swap each.
 //
 // The word, 64 bits:
 //
@@ -21,8 +19,8 @@
 //
 // The thread that has locked the list *dispatches* before it unlocks: as long as there are more credits than notified
 // waiters, it notifies the next waiter. It unlocks by a compare-and-swap, which fails if a credit was added meanwhile.
-// So a release that finds the list locked only adds its credit and returns. A notified waiter that takes a credit
-// dispatches, too.
+// So a release that finds the list locked only adds its credit and returns. A notified waiter that takes a credit also
+// dispatches.
 //
 // A release holds the list's lock only while some waiter is in the list, or has been taken off it and not yet been
 // woken. That waiter's thread is inside acquire(), so the semaphore must not be destroyed meanwhile.
@@ -63,8 +61,7 @@ class semaphore_core {
 
     typename P::template atomic<std::uint32_t> state{waiting};  ///< the word on which the waiter sleeps
     typename P::template plain<waiter*> next, prev;
-    // These members are protected by the list's lock. Once the waiter has been woken, only its own thread accesses
-    // them.
+    // Protected by the list's lock. Once the waiter has been woken, only its own thread accesses them.
     waiter_rank<P> rank;
     typename P::template plain<std::uint32_t> queued;
     typename P::template plain<std::uint32_t> wants_handoff;  ///< the next credit is to be handed to this waiter
@@ -145,8 +142,7 @@ class semaphore_core {
   bool wait(waiter& me, append_probability probability, Sleep sleep) {
     if (enter(me, probability)) return true;
     for (;;) {
-      // (10) acquire: pairs with (3) in dispatch(). The dispatching thread acquired the granted credit by (8), (2) or
-      // (9).
+      // (10) acquire: pairs with (3) in dispatch(). The dispatching thread acquired the credit by (2), (8) or (9).
       if (me.state.load(order::acquire) != waiter::waiting) {
         if (arrive(me)) return true;
         continue;  // in the list again; another thread may have notified the waiter since
@@ -163,16 +159,14 @@ class semaphore_core {
     }
   }
 
-  /// Ends a cancelled thread's wait. If the thread got a credit meanwhile, releases the credit, for the next waiter if
-  /// there is one.
+  /// Ends a cancelled thread's wait. If the thread got a credit meanwhile, releases it, for the next waiter if any.
   void withdraw(waiter& w) {
     if (leave(w)) release();
   }
 
   // The steps of wait():
 
-  /// Returns true if the thread took a credit. False: the waiter has joined the list, and sleeps while its state is
-  /// `waiting`.
+  /// Returns true if the thread took a credit. False: it has joined the list, and sleeps while its state is `waiting`.
   bool enter(waiter& w, append_probability probability) {
     w.since.set(P::now());
     w.rank.begin((word_.load(order::relaxed) & some_wait) != 0);
@@ -181,8 +175,8 @@ class semaphore_core {
     return take_or_queue(w, 0, at_tail);
   }
 
-  /// Called when the waiter's state is not `waiting` any more. Returns true if the waiter has a credit, false if it is
-  /// in the list again.
+  /// Called when the waiter's state is not `waiting` any more. True: the waiter has a credit. False: it is in the list
+  /// again.
   bool arrive(waiter& w) {
     if (w.state.load(order::relaxed) == waiter::granted) return true;
     if (take_notified(w)) return true;
@@ -318,8 +312,7 @@ class semaphore_core {
         then = hands_over ? seen - 1 : seen + one_coming;
       else
         then = (seen & ~(locked | some_wait)) | (w != nullptr ? some_wait : 0);
-      // (8) release: pairs with (7), the operation that locks the list. Acquire: pairs with (2), if the credit is
-      // handed to a waiter.
+      // (8) release: pairs with (7), the operation that locks the list. Acquire: pairs with (2), for a handed credit.
       if (!word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
         P::backoff(0);
         continue;

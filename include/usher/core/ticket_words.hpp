@@ -86,7 +86,7 @@ class front_end {
  public:
   bool try_lock() { return ticket_words::try_lock(ticket_, grant_); }
 
-  /// For tests: sets both numbers of a free lock to n.
+  /// For tests: sets the numbers in `ticket` and `grant` of a free lock to n.
   void count_from(std::uint32_t n) {
     ticket_.store(n * one, std::memory_order_relaxed);
     grant_.store(n * one, std::memory_order_relaxed);
@@ -95,11 +95,9 @@ class front_end {
  protected:
   using word = typename P::template atomic<std::uint32_t>;
 
-  /// The doorway: takes a number. Relaxed: the number orders nothing; the load of grant acquires the last owner's
-  /// writes.
+  /// The doorway: takes a number. Relaxed: the load of grant acquires the last owner's writes.
   std::uint32_t draw() { return ticket_.fetch_add(one, std::memory_order_relaxed); }
 
-  /// Whether this number is served.
   bool served(std::uint32_t mine) const {
     // (1) acquire: pairs with (2), by which unlock() writes to grant.
     return number(grant_.load(std::memory_order_acquire)) == mine;
@@ -108,7 +106,6 @@ class front_end {
   /// Called by the owner. Returns the number after its own.
   std::uint32_t following() const { return number(grant_.load(std::memory_order_relaxed)) + one; }
 
-  /// Returns how many unlocks remain until `mine` is served.
   std::uint32_t distance_of(std::uint32_t mine, std::memory_order order) const {
     return distance(mine, grant_.load(order));
   }

@@ -17,8 +17,7 @@
 //     bit 31      granted: the lock, still held, belongs to the thread that clears this bit. It was granted to the
 //                 timed waiters, or to a requeued thread (wait_morphing.hpp)
 //
-// The owner of the lock sets `requeued`, and before it calls unlock() of this class, it decides about the requeued
-// threads (wait_morphing.hpp).
+// The lock's owner sets `requeued`, and decides about these threads before unlock() (wait_morphing.hpp).
 //
 // If unlock() reads timed_waiters before a timed waiter increments it, unlock() releases the lock without a wake-up.
 // The waiter must then find the free lock itself. It does so in one of two ways:
@@ -79,7 +78,7 @@ class timed_waiter_count {
 
   /// The first step of an unlock if the lock has an owner tag: clears the tag, then returns has_waiters().
   static bool clear_tag_and_check(word& tag, const word& timed_waiters) {
-    tag.store(0, std::memory_order_relaxed);  // ordered before the release by the lock's own release
+    tag.store(0, std::memory_order_relaxed);  // the release in the lock's own unlock() orders it
     P::fence_light();                         // (3)
     return has_waiters(timed_waiters);
   }
@@ -126,7 +125,7 @@ class timed_waiter_count {
   static void grant_to_requeued(Lock&& lock, word& timed_waiters) {
     note_grant(lock);
     std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
-    // Other threads change other bits. (1) release: pairs with (2), also in take_granted().
+    // A loop, because other threads change other bits. (1) release: pairs with (2), also in take_granted().
     while (!timed_waiters.compare_exchange_strong(
         seen, ((seen & ~served) | granted) + ((seen & in_a_row) != in_a_row ? one_in_a_row : 0),
         std::memory_order_release, std::memory_order_relaxed))
@@ -165,8 +164,7 @@ class timed_waiter_count {
       return lock.try_lock();
   }
 
-  /// Called by a requeued thread to which the lock was granted. Returns false if another thread has taken the lock
-  /// since.
+  /// Called by a requeued thread to which the lock was granted. Returns false if another thread has since taken it.
   static bool claim(word& timed_waiters) {
     if (take_granted(timed_waiters, 0)) return true;
     shows_that_it_runs(timed_waiters, timed_waiters.load(std::memory_order_relaxed));
@@ -187,8 +185,7 @@ class timed_waiter_count {
   }
 
   /// Waits for `lock` until `remaining()`, the nanoseconds until the deadline, is 0. Returns true if the caller has got
-  /// the lock. If the platform has park_until(), the clock of the deadline limits each sleep, even if that clock is set
-  /// meanwhile.
+  /// the lock. With a platform's park_until(), a sleep ends by the deadline's clock, even if that is set.
   template <class Lock, class Remaining>
   static bool lock(Lock& lock, word& timed_waiters, Remaining remaining, const word* tag = nullptr) {
     if (!join(timed_waiters)) return try_now_and_then(lock, remaining);
@@ -282,8 +279,7 @@ class timed_waiter_count {
     return false;
   }
 
-  /// Waits without being counted as a timed waiter. No unlock grants this thread the lock or wakes it, so it tries the
-  /// lock at intervals.
+  /// Waits without being counted as a timed waiter. No unlock grants it the lock or wakes it: it tries at intervals.
   template <class Lock, class Remaining>
   [[gnu::cold]] static bool try_now_and_then(Lock& lock, Remaining remaining) {
     for (std::uint64_t nap = first_nap; !lock.try_lock(); nap = next_nap(nap)) {
@@ -311,8 +307,7 @@ class timed_waiter_count {
     return false;
   }
 
-  /// Called by a thread that could take a grant up. Clears `unclaimed` if it is set in `seen`; returns whether it was
-  /// set.
+  /// Called by a thread that could take a grant up. If `unclaimed` is set in `seen`, clears it and returns true.
   static bool shows_that_it_runs(word& timed_waiters, std::uint32_t seen) {
     if ((seen & unclaimed) == 0) return false;
     timed_waiters.fetch_and(~unclaimed, std::memory_order_relaxed);

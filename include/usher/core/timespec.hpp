@@ -10,14 +10,12 @@
 namespace usher::inline v2 {
 
 /// Returns whether a wait may have this deadline. A time before the clock's epoch is valid whatever its nanoseconds:
-/// for such a time point libstdc++ makes negative nanoseconds, and would take the C library's EINVAL for a lock
-/// acquired.
+/// libstdc++ makes negative ones of such a time point, and would take EINVAL for a lock acquired.
 inline bool is_time(const timespec& t) {
   return t.tv_sec < 0 || (t.tv_nsec >= 0 && t.tv_nsec < 1000000000);
 }
 
-/// Returns the nanoseconds from `now` until `t`: 0 if `t` has passed, and at most a year. The caller asks again after
-/// that year.
+/// Returns the nanoseconds from `now` until `t`: 0 if `t` has passed, at most a year. The caller then asks again.
 inline std::uint64_t nanoseconds_between(const timespec& now, const timespec& t) {
   if (t.tv_sec < now.tv_sec || (t.tv_sec == now.tv_sec && t.tv_nsec <= now.tv_nsec)) return 0;
   constexpr std::uint64_t year = 31536000;  // far enough, and no overflow

@@ -33,7 +33,7 @@ struct lock_traits {
   int bypass = unbounded;        ///< how often a waiter past the doorway may be overtaken, or `unbounded`
   bool fifo_leaders = false;     ///< the leaders of several groups are admitted in the order of their tickets
   bool starvation_free = false;  ///< every waiter past the doorway is admitted, for certain or with probability one
-  bool bounded_doorway = false;  ///< nothing that other threads do keeps a thread from its doorway
+  bool bounded_doorway = false;  ///< a thread reaches its doorway in bounded time, whatever others do
   bool by_priority = false;      ///< sleeping threads with a real-time priority are admitted first, by priority
   bool restricts = false;        ///< restricts concurrency: parks threads that would not raise the lock's throughput
   bool context = false;          ///< lock() needs a queue node

@@ -1,4 +1,4 @@
-// The common part of locks that serve threads with a real-time priority first: a stack of their nodes whose top is in
+// The common part of locks that serve threads with a real-time priority first: a stack of their nodes, with its top in
 // the lock's word.
 //
 // Source: ours; by POSIX (pthread_mutex_unlock) the scheduling policy determines which thread gets the mutex. A thread

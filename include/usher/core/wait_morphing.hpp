@@ -1,6 +1,6 @@
 // Wait morphing. If a condition variable would wake a thread only for it to find the mutex held, the thread is instead
-// *requeued* to the mutex. The mutex's unlock grants the first requeued thread. When that thread has the mutex, it
-// requeues the rest of its chain.
+// *requeued* to the mutex. The mutex's unlock grants the first requeued thread, which then requeues the rest of its
+// chain.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), footnote 40.
 //
@@ -29,8 +29,7 @@
 // Only the owner of a mutex requeues threads to it, because the owner's unlock is certain to come later. The owner tag
 // shows whether the caller is the owner. An unlock by another thread first replaces the tag by `unknown`
 // (claim_owner()), and a requeue replaces it by `requeueing` while it runs. So an unlock and a requeue exclude each
-// other, and the chain needs no other protection. If it is not certain that the caller is the owner, the notified
-// thread is woken instead.
+// other, and the chain needs no other protection. If the caller may not be the owner, the notified thread is woken.
 //
 // A lock that restricts concurrency (one with has_certain_successor()) does not grant the chain for up to 1 ms while
 // another thread is certain to get the lock, because that thread's unlock finds the chain, too. If a requeued thread
@@ -58,8 +57,7 @@ struct owner_tags {
   using word = typename P::template atomic<std::uint32_t>;
   static constexpr std::uint32_t none = 0, unknown = timed_waiter_count<P>::unknown_owner, requeueing = 2;
 
-  /// Replaces the owner's tag by `unknown`. From then on the caller may unlock the mutex. Returns false if the mutex is
-  /// free.
+  /// Replaces the owner's tag by `unknown`. From then on the caller may unlock the mutex. False: it is free.
   static bool claim_owner(word& tag) {
     std::uint32_t seen = tag.load(std::memory_order_relaxed);
     for (;;) {
@@ -92,8 +90,7 @@ class morphing_mutex {
   using timed_waiters = timed_waiter_count<P>;
   using tags = owner_tags<P>;
   using queue = wait_queue<P>;
-  // Times, in ns, by which an unlock decides about a requeued thread. They are chosen; lab/pages: faults has the
-  // measurements.
+  // Times, in ns, by which an unlock decides about a requeued thread. Chosen; measurements: lab/pages: faults.
   static constexpr std::uint64_t stays_asleep = 1000000;   // if another thread is certain to lock and unlock
   static constexpr std::uint64_t waits_in_turn = 4000000;  // after this time it is handed the mutex
   static constexpr std::uint64_t long_hold = 100000;       // a hold that is much longer than a wake-up
@@ -151,7 +148,7 @@ class morphing_mutex {
     if (!w.may_requeue()) return false;
     const std::uint32_t me = P::owner_tag();
     if (me == tags::unknown) {
-      P::ensure_owner_tag();  // for the next time
+      P::ensure_owner_tag();  // for the next requeue()
       return false;
     }
     std::uint32_t mine = me;
@@ -329,7 +326,7 @@ class requeue_mutex {
     return operations::lock_until(view(), remaining);
   }
 
-  /// For condition variables.
+  /// The words beside the lock, for condition variables.
   requeue_words<P>& words_beside() { return words_; }
 
  private:

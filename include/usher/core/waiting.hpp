@@ -1,6 +1,6 @@
 // Ways of waiting: the second template parameter of every lock.
 //
-// A lock writes its slow path once:
+// Each lock has one slow path for all ways of waiting:
 //
 //     if (auto v = W::poll(word, pred)) return *v;       // in a spinning lock poll() always returns a value
 //     if constexpr (W::parks) { … announce, P::park(…), woken by the hand-over … }
@@ -87,7 +87,7 @@ void pause_between_attempts(const Word& word, Pred pred, std::uint32_t ns) {
 
 namespace waiting_contract {
 
-/// An instantiation of this class reports the members that W lacks.
+/// Instantiating this class is a compile error that names the members that W lacks, if any.
 template <class W>
 struct complete {
   using word = typename W::platform_type::template atomic<std::uint32_t>;

@@ -19,8 +19,7 @@
 // waits for the slot's next notification, which may be for another number or another lock, or may never come.
 //
 // Spinning forms may have the paper's 64-bit slots (private_array). Their count has 62 bits: at 10^8 notifications a
-// second it wraps after 1462 years. So two values that a watcher reads are equal only if there was no notification in
-// between.
+// second it wraps after 1462 years. So if a watcher reads the same value twice, there was no notification in between.
 #pragma once
 
 #include <atomic>
@@ -53,8 +52,7 @@ bool set_sleeping(Word& slot, std::uint32_t& seen) {
   return true;
 }
 
-/// Watches a slot until `near(order)` returns true: the caller is near enough to the lock's head. near() loads the
-/// lock's word with that memory order.
+/// Watches a slot until `near(order)` returns true: the caller is near the lock's head. near() loads the lock's word.
 template <platform P, class W, class Word, class Near>
 void watch(Word& slot, Near near) {
   for (;;) {
@@ -65,8 +63,7 @@ void watch(Word& slot, Near near) {
     static_assert(!W::parks || sizeof seen == sizeof(std::uint32_t), "a thread can sleep only on 32 bits");
     if constexpr (W::parks) {
       // (5) Marks the slot, then reads the lock: either near() sees the hand-over, or (4) sees the mark. Not by a
-      // compare-and-swap: other locks' threads could make it fail again and again, and meanwhile the lock would not be
-      // read.
+      // compare-and-swap: other locks' threads could make it fail again and again, and delay the read of the lock.
       if ((seen & watched) == 0) {
         slot.fetch_or(watched, std::memory_order_seq_cst);
         seen = slot.load(std::memory_order_acquire);
@@ -104,8 +101,7 @@ template <platform P, class Word>
 }
 
 /// Makes the watchers of a slot read their lock again. In parking forms the caller has written to the lock, or read it,
-/// by a sequentially consistent operation before this call: a thread that marks the slot later sees the lock's new
-/// value.
+/// by a sequentially consistent operation before this call: a thread that marks the slot later sees it.
 template <platform P, class W, class Word>
 void notify(Word& slot) {
   if constexpr (!W::parks) {
@@ -118,7 +114,7 @@ void notify(Word& slot) {
 
 }  // namespace waiting_array
 
-/// The tag of the process-wide array.
+/// The Tag of table<Tag>() for the process-wide array.
 struct twa_array {
   static constexpr std::uint32_t size = 4096;
   static constexpr table_kind kind = table_kind::counts;

@@ -1,6 +1,5 @@
 // Unpark ahead of time: an unlock also wakes the waiter that is expected to be granted the lock next but one. So this
-// waiter is already polling when its turn comes, and its wake-up runs in parallel with another thread's critical
-// section.
+// waiter is already polling when its turn comes, and its wake-up overlaps another thread's critical section.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), footnote 19: "unparks a thread in advance, shifting it from parked
 // state to spinning state". The footnote does not say which thread unparks, when, or for how long the woken thread
@@ -60,8 +59,7 @@ class early_wake {
   void choose(typename P::template atomic<std::uint32_t>& flag) {
     if (flag.load(std::memory_order_relaxed) != flag_parked) return;
     key_ = P::key_of(flag);
-    // (e2) parked -> waiting. A store suffices, since only the owner ends the state `parked`. Relaxed: it publishes no
-    // data.
+    // (e2) parked -> waiting. A store suffices, since only the owner ends the state `parked`. Relaxed: no data.
     flag.store(flag_waiting, std::memory_order_relaxed);
   }
 

@@ -108,8 +108,7 @@ static_assert(table.size() <= 8, "waiting_kind has eight bits");
 
 #undef USHER_WAYS_OF_WAITING
 
-/// All ways in the catalogue's order. The way without a suffix comes first; its waiters need no CPU of their own to
-/// make progress.
+/// All ways in the catalogue's order. First comes the one without a suffix, which needs no CPU for each waiter.
 inline constexpr auto ways_of_waiting = [] {
   auto ways = ways_detail::table;
   std::size_t plain = 0;
@@ -131,7 +130,6 @@ constexpr waiting_kind first_with_states_of(waiting_kind kind) {
 
 inline constexpr unsigned every_waiting_kind_there_is = (1u << ways_of_waiting.size()) - 1;
 
-/// The ways whose waiters never park.
 inline constexpr unsigned every_kind_without_parking = [] {
   unsigned set = 0;
   for (const way_of_waiting& w : ways_of_waiting)
@@ -139,7 +137,6 @@ inline constexpr unsigned every_kind_without_parking = [] {
   return set;
 }();
 
-/// The usual ways.
 inline constexpr unsigned every_waiting_kind = [] {
   unsigned set = 0;
   for (const way_of_waiting& w : ways_of_waiting)

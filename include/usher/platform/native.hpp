@@ -1,6 +1,5 @@
 // The hardware as a platform: std::atomic, PAUSE, futex, thread records. Each part has a header in native/, which also
-// explains the part's races. The parts include each other in one direction only; the right column shows on which others
-// a part mainly depends:
+// explains the part's races. The parts include each other in one direction; the right column has the main dependencies:
 //
 //     state       the process's one state object and the layouts of its parts, wait limits, tables
 //     futex       sleeping, waking, asymmetric fences, the clock

@@ -1,5 +1,5 @@
-// Memory that processes share, as a platform, so that the locks work between processes. Programs include
-// include/usher/shared_memory.hpp.
+// Memory that processes share, as a platform, so that locks work between processes. Programs include
+// usher/shared_memory.hpp.
 //
 // Source: Wang, Chabbi & Kimura, "Be My Guest" (PPoPP 2016), §2.2, "Inter-Process Uses": a node is named by a process
 // and an offset, because a pointer has no meaning in another process.
@@ -114,8 +114,7 @@ inline std::uint64_t began(std::int32_t pid) {
   return unknown;
 }
 
-/// Identifies a process until the machine is restarted: by its start time, 0 if that is unknown, and its id, which has
-/// 22 bits.
+/// Identifies a process until the machine is restarted: by its start time, 0 if that is unknown, and its 22-bit id.
 inline constexpr unsigned pid_bits = 22;
 inline std::int32_t pid_of(std::uint64_t owner) {
   return std::int32_t(owner & ((1u << pid_bits) - 1));
@@ -233,8 +232,7 @@ struct shared_memory : native {
 
   static layout* base() { return here_.base.load(std::memory_order_relaxed); }
 
-  /// Called when the process has mapped the region. Returns false if the process has already joined a region of this
-  /// Name.
+  /// Called when the process has mapped the region. Returns false if it has already joined one of this Name.
   static bool attach(layout* at) {
     layout* none = nullptr;
     if (!here_.base.compare_exchange_strong(none, at, std::memory_order_release, std::memory_order_relaxed))
@@ -253,8 +251,7 @@ struct shared_memory : native {
     for (std::uint32_t i = own_shares(); i-- > 0;) {
       auto& owner = base()->shares[here_.shares[i].exchange(0, std::memory_order_relaxed)].owner;
       std::uint64_t me = owner.load(std::memory_order_relaxed);
-      // Compares only the process id, because the start time may be unknown now, or may have been unknown when the
-      // share was taken.
+      // Compares only the process id, because the start time may be unknown, now or when the share was taken.
       if (shared_memory_detail::pid_of(me) == getpid())
         owner.compare_exchange_strong(me, 0, std::memory_order_release, std::memory_order_relaxed);
     }
@@ -324,8 +321,7 @@ struct shared_memory : native {
     return no_node;
   }
 
-  /// Takes one more share for this process: a free share, or that of a process that has ended. Returns 0 if there is
-  /// none.
+  /// Takes one more share for this process: a free share, or that of a process that has ended. 0: there is none.
   [[gnu::cold, gnu::noinline]] static std::uint32_t add_share() {
     const int saved = errno;
     const std::uint32_t s = find_share(identify_self());
@@ -354,8 +350,7 @@ struct shared_memory : native {
     return false;
   }
 
-  /// Called in the child of a process that had joined. The child begins without shares, because the parent keeps its
-  /// own.
+  /// Called in the child of a process that had joined. The child has no shares yet, because the parent keeps its own.
   [[gnu::cold, gnu::noinline]] static void join_as_child() {
     std::uint32_t old = here_.epoch.load(std::memory_order_relaxed);
     const std::uint32_t epoch = fork_epoch_of_process();

@@ -51,8 +51,7 @@ inline std::int32_t id_in_kernel() {
 }
 
 struct forks {
-  /// Returns a number that differs between a process and its children, never 0. Threads that held a lock or waited for
-  /// it in another epoch do not exist in this process.
+  /// Returns a number that differs between a process and its children, never 0 (core/platform.hpp).
   static std::uint32_t fork_epoch() {
     const std::uint64_t epoch_word = usher_process_state.epoch_word.load(std::memory_order_acquire);
     if (epoch_word == 0) [[unlikely]]
@@ -91,8 +90,7 @@ struct forks {
   static void forget_parent() {
     auto& s = usher_process_state;
     if (s.unwiped.load(std::memory_order_relaxed) == 0) return;
-    // No signal handler may lock meanwhile, so all signals are blocked. The kernel's signal set is one bit for each of
-    // 64 signals.
+    // No signal handler may lock meanwhile, so all signals are blocked. The kernel's set of signals has 64 bits.
     const std::uint64_t all = ~std::uint64_t{0};
     std::uint64_t before = 0;
     const bool blocked = system_call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all) == 0;
@@ -116,8 +114,7 @@ struct forks {
   /// Begins an epoch, at the first use in this process or the first use after a fork.
   [[gnu::cold, gnu::noinline]] static std::uint32_t begin_epoch() {
     auto& s = usher_process_state;
-    // madvise() comes before the epoch word is written, so that no child inherits the word, and before any node exists
-    // that could be in a chain. Children inherit its effect, so one call is enough.
+    // madvise() comes before the epoch word is written, and before any node could be in a chain. Children inherit it.
     const bool wiped = s.last_epoch.load(std::memory_order_relaxed) != 0 ||
                        system_call(SYS_madvise, &s, wiped_bytes, MADV_WIPEONFORK) == 0;
     if (!wiped) {
@@ -125,14 +122,12 @@ struct forks {
       // Linux before 4.14, some emulators and some sandboxes refuse MADV_WIPEONFORK: a fork handler replaces it.
       if (s.told_of_forks.exchange(1, std::memory_order_relaxed) == 0) pthread_atfork(nullptr, nullptr, forget_parent);
     }
-    // The epoch is one that no ancestor has used, because last_epoch is copied by fork. last_epoch is written before
-    // the epoch word, so that a child forked between these writes begins a greater epoch.
+    // An epoch that no ancestor has used. The opening comment explains why last_epoch is written before the epoch word.
     const std::uint32_t epoch = s.last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
     const auto pid = std::int32_t(system_call(SYS_getpid));
     const std::int32_t tid = id_in_kernel(), id = id_in_libc();
-    // In the first epoch, different ids mean that this is a child of vfork(): then the process's id is not recorded. If
-    // the C library's id is missing (libusher.so without libpthread.so.0), the library's constructor has begun that
-    // epoch.
+    // In the first epoch, different ids mean that this is a child of vfork(): then the process's id is not recorded.
+    // Without the C library's id (libusher.so without libpthread.so.0), libusher.so's constructor begins this epoch.
     if (id == tid || id == 0 || epoch != 1) know_process(epoch, pid, id == tid ? id : 0);
     std::uint64_t epoch_word = 0;
     if (!s.epoch_word.compare_exchange_strong(epoch_word, std::uint64_t{epoch} << 32 | 4, std::memory_order_acq_rel,

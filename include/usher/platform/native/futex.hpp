@@ -121,7 +121,7 @@ struct sleeping {
   }
 
  private:
-  static constexpr std::uint64_t late = 5000000, most_late = 100000000, off_for = 1000;  // ns; times the delay. Chosen
+  static constexpr std::uint64_t late = 5000000, most_late = 100000000, off_for = 1000;  // ns, ns, a factor. Chosen
   static constexpr std::uint32_t late_in_a_row = 3;                                      // chosen
   static inline constinit std::atomic<std::uint64_t> no_naps_until{0};
   static inline constinit std::atomic<std::uint32_t> late_naps{0};
@@ -146,8 +146,7 @@ struct sleeping {
       return;  // late together with the last counted nap: of two that end at the same time, one counts
     } else if (late_naps.fetch_add(1, std::memory_order_relaxed) + 1 >= late_in_a_row) {
       late_naps.store(0, std::memory_order_relaxed);
-      // The delay is limited, because the nap ends far later if the process was stopped meanwhile (SIGSTOP, a paused
-      // virtual machine).
+      // The delay is limited, because a process may have been stopped meanwhile (SIGSTOP, a paused virtual machine).
       const std::uint64_t by = ended - end < most_late ? ended - end : most_late;
       no_naps_until.store(ended + by * off_for, std::memory_order_relaxed);
     }
@@ -168,14 +167,12 @@ struct sleeping {
   }
 };
 
-/// A pair of asymmetric fences.
 struct fences {
   /// Only a compiler fence: the heavy fence makes every other thread pass a real one.
   static void fence_light() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
   /// Every running thread of the process executes a full memory barrier during the call, between two of its
-  /// instructions; a thread that does not run has already executed one. Needs Linux 4.14; returns false where the
-  /// system refuses the call.
+  /// instructions; a thread that does not run has already executed one. Linux 4.14; false where it is refused.
   static bool fence_heavy() {
     constexpr long not_registered = -1;  // EPERM: the process has not registered for it yet
     long answer = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);

@@ -3,8 +3,7 @@
 // A node belongs to the thread that has it, not to a record or a process. A thread gives a node to its own record,
 // which keeps a few. A full record gives nodes to a list shared by all threads, and an empty one takes nodes from this
 // list. So the cost of taking and giving a node does not depend on how many nodes the thread holds, which thread took
-// them, or how threads have ended. Signal handlers may lock in the middle of these operations: (s1) to (s4) in
-// records.hpp.
+// them, or how threads have ended. Interruptions by signal handlers: (s1) to (s4) in records.hpp.
 //
 // The pool consists of a list of free nodes and of the nodes that have never been used. Each of its words is changed by
 // compare-and-swap only, so other threads and signal handlers may interrupt an operation on the pool anywhere. If the
@@ -47,8 +46,7 @@ struct nodes {
     give_to(*r, epoch, h);
   }
 
-  /// take_node() returns the node that was given last, whichever thread took it before. So no node needs to be cached
-  /// separately.
+  /// take_node() returns the node that was given last, whichever thread took it before: no separate cache is needed.
   static node_handle cached_node() { return take_node(); }
   static void cache_node(node_handle h) { give_node(h); }
 
@@ -167,8 +165,8 @@ struct nodes {
         continue;
       }
       // The list may change during the walk. Then the walk reads other nodes, because a link always names a node, and
-      // the compare-and-swap fails, because changes are counted. (l4) acquire: pairs with (l3), so that the address of
-      // the node's block is visible.
+      // the compare-and-swap fails, because changes are counted. (l4) acquire: pairs with (l3), for the block's
+      // address.
       std::uint32_t n = 0;
       node_handle h = first_of(list);
       for (; n < most && h != no_node; n++) {

@@ -1,6 +1,5 @@
 // The NUMA node on which the calling thread runs. The kernel writes it to the thread's restartable-sequences area;
-// without such an area it is queried by a system call, once in 256 uses. Either result may be outdated: the thread may
-// migrate.
+// without such an area it is queried by a system call, once in 256 uses. The thread may migrate at any time.
 #pragma once
 
 #include <sys/auxv.h>

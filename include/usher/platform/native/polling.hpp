@@ -82,7 +82,7 @@ struct polling {
     }
   }
 
-  /// Waits by an instruction of monitor.hpp if the processor has one. The kind of instruction is determined once.
+  /// Waits by an instruction of monitor.hpp if the processor has one.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::monitoring> limit)
       -> std::optional<decltype(word.load())> {

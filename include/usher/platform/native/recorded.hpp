@@ -1,5 +1,4 @@
-// Recording by `usher stat` of the locks that a program embeds: with USHER_RECORD, and in the functions of
-// usher/usher.h.
+// Recording by `usher stat` of the locks that a program embeds, with USHER_RECORD or through usher/usher.h.
 //
 //     usher_record_v1   exported by libusher.so: a pointer to record_calls while libusher.so records, else null. In
 //                       other modules an undefined weak symbol: its address is 0 in a program without libusher.so
@@ -277,8 +276,7 @@ class recorded_semaphore : public Semaphore, public recorded_object<recorded_kin
 }  // namespace usher::inline v2::native_detail
 
 #ifdef USHER_RECORD
-// A note by which `usher stat` finds out that a module's locks are recorded. state_definition.hpp explains the form of
-// the definition.
+// A note by which `usher stat` finds out that a module's locks are recorded. Its form: state_definition.hpp.
 #ifdef __clang__
 #define USHER_RECORD_WEAK , gnu::weak
 #else

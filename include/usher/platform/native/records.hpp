@@ -16,8 +16,8 @@
 // left. A handler between (s2) and (s4) finds `busy`, takes its nodes from the pool, and gives them back there; the
 // pool's operations are compare-and-swaps, which other operations may interrupt. A handler after (s4) finds the
 // operation complete. A jump (longjmp) out of a handler between (s2) and (s4) leaves the record busy: the thread does
-// not use the record any more. The operations of (s3) are ordered so that no node is in two places if the thread ends
-// between them, in a handler.
+// not use the record any more. The order of the operations of (s3) leaves no node in two places if the thread ends in a
+// handler.
 //
 // Forks. If a handler forks between (s2) and (s4), then (s4) writes the parent's epoch in the child, too. The child
 // then finds that the record is not ready, and make_ready() drops the record's nodes if the child has a new pool
@@ -128,8 +128,7 @@ struct records {
       if (r->epoch() != epoch) r->owner.store(me, std::memory_order_relaxed);
       return r;
     }
-    // A child of vfork() with an id of its own gets no record: it cannot find out by thread ids which threads of its
-    // parent process are alive.
+    // A child of vfork() with an id of its own gets no record: it cannot check which of the parent's threads live.
     if (!forks::is_of_this_process(epoch)) return nullptr;
     thread_record* r = claim_record(me);
     if (r == nullptr) return nullptr;
@@ -146,8 +145,7 @@ struct records {
 
   /// Takes a record from the first source that has one. The sources: the reserved records that are new, without a
   /// system call; when these are used up, a short search for a dead thread's record; a new record beyond the reserved
-  /// ones; a longer search for a dead thread's record. So the time is bounded, however many threads exist or have
-  /// existed.
+  /// ones; a longer search for a dead thread's record. So the time is bounded.
   static thread_record* claim_record(std::uint64_t me) {
     auto& s = usher_process_state;
     std::uint32_t made = s.made.load(std::memory_order_acquire);
@@ -164,8 +162,7 @@ struct records {
       // The number is written before `made`: once `made` includes the record, other threads may take it. If several
       // threads write the number, they all write the same one.
       record(made + 1).number.store(made + 1, std::memory_order_relaxed);
-      // Another thread may find the new record without an owner, and take it before this thread's take_over(): then
-      // this thread tries the next.
+      // Another thread may find the new record without an owner, and take it first: then this thread tries the next.
       if (s.made.compare_exchange_weak(made, made + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
         thread_record& r = record(++made);
         if (take_over(r, me)) return &r;
@@ -190,7 +187,7 @@ struct records {
       if (answer != -ESRCH) return false;
     }
     // (r1) acquire: this thread sees the writes of earlier owners that have given the record back. The kernel orders a
-    // dead owner's writes before this.
+    // dead owner's.
     if (!r.owner.compare_exchange_strong(owner, me, std::memory_order_acq_rel, std::memory_order_relaxed)) return false;
     // The seed does not use the clock, because reading the clock is a system call on some machines.
     const std::uint64_t seed = me ^ reinterpret_cast<std::uintptr_t>(&r) << 20 ^

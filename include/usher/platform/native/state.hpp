@@ -36,8 +36,7 @@ inline node_slot& slot(node_handle h) {
   const std::uintptr_t block = usher_process_state.slot_block[wide / slots_a_block].load(std::memory_order_relaxed);
   return *reinterpret_cast<node_slot*>(block + wide * sizeof(node_slot));
 }
-/// Returns the record with this number, from 1 on. Either the number is at most `made`, or the record's block is
-/// mapped.
+/// Returns the record with this number, from 1 on. It must be at most `made`, or its block be mapped.
 inline thread_record& record(std::uint32_t number) {
   auto& s = usher_process_state;
   const std::uint32_t i = number - 1;
@@ -108,8 +107,7 @@ struct process {
     return count;
   }
 
-  /// Returns the same number as sysconf(_SC_NPROCESSORS_ONLN), from the same file, whose text is for example
-  /// 0-3,8,10-11.
+  /// Returns the same number as sysconf(_SC_NPROCESSORS_ONLN), from the same file, for example 0-3,8,10-11.
   static std::uint32_t online_cpus() {
     char text[1024] = {};
     const long file = system_call(SYS_openat, AT_FDCWD, "/sys/devices/system/cpu/online", O_RDONLY | O_CLOEXEC);

@@ -4,8 +4,7 @@
 // The assembler directives are in a function because link-time optimisation merges functions of one name; it would keep
 // the top-level directives of each translation unit. They are in the function's comdat group, so that object files with
 // and without link-time optimisation can be mixed: whichever function the linker keeps, its directives are kept. With
-// clang the function is weak, because ThinLTO would make a private copy of an inline function that the linker has not
-// kept.
+// clang the function is weak: ThinLTO copies a strong inline function that the linker has not kept.
 //
 //     usher_process_state_v2          the state. STB_GNU_UNIQUE: the loader binds all modules that export it to one
 //     usher_process_state_v2_in_use   hidden, in each module: the address of the state to which the loader, or already
@@ -36,8 +35,7 @@ namespace usher::inline v2::native_detail {
 
 extern process_state* const state_in_use __asm__("usher_process_state_v2_in_use") __attribute__((visibility("hidden")));
 
-/// The members are hidden symbols, as all symbols here, because each module's own code must examine that module's
-/// state.
+/// The members are hidden symbols, because each module's own code must examine that module's state.
 struct [[gnu::visibility("hidden")]] state_check {
   static void run() {
     state_check c;
@@ -71,8 +69,7 @@ struct [[gnu::visibility("hidden")]] state_check {
       c.own_ = module->dlpi_name;
       return 1;
     }
-    // A null pointer means that another thread is loading that module, and that the loader has not yet bound it to a
-    // state.
+    // Null: another thread is loading that module, and the loader has not yet bound it to a state.
     if (n->is_private == 0 && *theirs != nullptr && *theirs != state_in_use && c.other_ == nullptr)
       c.other_ = module->dlpi_name;
     return 0;
@@ -144,10 +141,8 @@ struct [[gnu::visibility("hidden")]] state_check {
 #define USHER_STATE_PRIVATE "0\n"
 #endif
 
-// The symbol has the same version as the inline namespace. Both change when the layout of process_state, of its parts,
-// or of a lock changes, so that objects built from different releases share neither state nor code. Not inlined: with
-// -flto gcc calls all constructors of a program from one function, and an inlined copy there would define the symbols
-// again.
+// The version in the symbols: state_layout.hpp, at the end. Not inlined: with -flto gcc calls all constructors of a
+// program from one function, and an inlined copy there would define the symbols again.
 extern "C"[[ USHER_STATE_CALLED, gnu::noinline, gnu::visibility("hidden") USHER_STATE_WEAK ]] inline void
 usher_process_state_v2_definition() {
   __asm__ volatile(

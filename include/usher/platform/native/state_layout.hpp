@@ -53,12 +53,11 @@ static_assert(sizeof(thread_record) == 128);
 /// The nodes that are in no thread's record (nodes.hpp): a list of free nodes, and the nodes that have never been used.
 struct node_pool {
   /// The word is: number of changes << 24 | the first node of the list, or no_node. 0: the pool is not open yet. The
-  /// number begins at a different value in each fork epoch, so that an operation begun in the parent cannot succeed in
-  /// its child.
+  /// number begins at a different value in each fork epoch, so that a parent's operation cannot succeed in its child.
   std::atomic<std::uint64_t> list;
   std::atomic<std::uint64_t> from;  ///< 1 + the number of nodes made before this pool was opened. 0: not open yet
-  /// `from` plus the number of nodes made since; 0: not open yet. The value keeps rising in children, for the reason
-  /// given at `list`.
+  /// `from` plus the number of nodes made since; 0: not open yet. Keeps rising in children, for the reason given at
+  /// `list`.
   std::atomic<std::uint64_t> made;
 };
 
@@ -70,9 +69,8 @@ enum numa_source : std::uint32_t {
 };
 
 /// The first records and nodes are members of process_state. All others are in blocks of records or blocks of nodes,
-/// which are mapped one at a time when one is needed (blocks.hpp). The reason: in a process that locks its memory
-/// (mlockall) each mapped page is resident at once and counts against the process's limit, even if it is never
-/// accessed.
+/// which are mapped one at a time when one is needed (blocks.hpp). The reason: if a process locks its memory
+/// (mlockall), each mapped page is resident and counts against its limit.
 inline constexpr std::size_t block_bytes = 65536;
 inline constexpr std::uint32_t records_a_block = block_bytes / sizeof(thread_record),
                                slots_a_block = block_bytes / sizeof(node_slot);
@@ -94,8 +92,7 @@ struct alignas(128) inflated_slot {
   std::atomic<const void*> type;  ///< of the state's last lock; null: all bytes are zero
 };
 
-/// The slots of one size class. The slots of each class are twice as large as those of the class before, and fill whole
-/// blocks.
+/// The slots of one size class. They are twice as large as those of the class before, and fill whole blocks.
 struct inflated_class {
   static constexpr std::size_t least = 2048, classes = 6;
   static constexpr std::uint32_t most = 1024;  ///< slots of a class; slot 0 is unused
@@ -118,9 +115,8 @@ struct inflated_class {
 };
 static_assert(inflated_class::slot_bytes(inflated_class::classes - 1) == block_bytes);
 
-// The largest page that Linux may use on this architecture, and the size of process_state, for the assembler. The first
-// is not larger, because with an alignment above the linker's page size, shared objects would have a segment that
-// valgrind cannot read.
+// The largest page that Linux may use on this architecture, and the size of process_state, for the assembler. With an
+// alignment above the linker's page size, shared objects have a segment that valgrind cannot read.
 #if defined(__x86_64__) && !defined(USHER_TEST_LARGE_PAGES)
 #define USHER_LARGEST_PAGE 4096
 #define USHER_STATE_BYTES 110592
@@ -169,8 +165,7 @@ struct process_state {
   std::atomic<std::uint32_t> id_array[table_size];
   alignas(64) thread_record reserved_record[reserved_records];
   node_slot reserved_slot[reserved_slots];  ///< those with handles below first_node are unused
-  // The addresses of blocks. Each is written once, when the block is mapped. Until then the entry is null or a claim
-  // (blocks.hpp).
+  // The addresses of blocks. Each is written once, when the block is mapped; before, it is null or a claim.
   std::atomic<thread_record*> record_block[record_blocks];
   /// The block's address minus the offset of its first node: a node's address is this value + its handle *
   /// sizeof(node_slot). The first block is reserved_slot.

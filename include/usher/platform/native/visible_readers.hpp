@@ -7,8 +7,7 @@
 //
 // The handler is registered when the shared object is loaded, by a static variable's initialisation. A registration in
 // a lock call could deadlock: older C libraries hold a lock during fork() that pthread_atfork() takes, too, while a
-// fork handler of the program may wait for the lock that the caller holds. Before the initialisation no lock becomes
-// biased.
+// fork handler of the program may wait for the lock that the caller holds. Before it no lock becomes biased.
 #pragma once
 
 #include <pthread.h>
