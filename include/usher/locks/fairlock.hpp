@@ -107,7 +107,7 @@ class fairlock {
   static constexpr unsigned holders_slot(std::uint64_t w) { return unsigned((w & slot_field) >> 32); }
   static constexpr std::uint32_t waiting(std::uint64_t w) { return std::uint32_t(w) & waiter_bits; }
   static std::uint32_t claimable(std::uint64_t w) {
-    const std::uint32_t slots = (std::uint32_t{2} << P::count_limit(31)) - 2;  // natively all waiter_bits
+    const std::uint32_t slots = (std::uint32_t{2} << P::count_limit(31)) - 2;  // on the native platform all waiter_bits
     return ~std::uint32_t(w) & ~(std::uint32_t{1} << holders_slot(w)) & slots;
   }
 
@@ -165,7 +165,7 @@ class fairlock {
   /// is set.
   claim claim_slot(unsigned& slot) {
     std::uint64_t w = word_.load(std::memory_order_relaxed);
-    if ((w & lock_bit) == 0) {  // Fig 5 line 5, mended
+    if ((w & lock_bit) == 0) {  // Fig 5 line 5, corrected
       if (!try_lock()) return claim::again;
       P::doorway(this);
       return claim::locked;
@@ -182,8 +182,7 @@ class fairlock {
   }
 
   /// Called by the head of the overflow queue. Waits until it has acquired the lock (returns true) or has claimed a
-  /// slot (returns false). The loads are relaxed: claim_slot() takes the lock or the slot; `head_asleep` needs no more
-  /// than `asleep` in wait_for_turn().
+  /// slot (returns false). Relaxed: claim_slot() takes the lock or the slot, and a mark publishes nothing.
   bool claim_as_head(unsigned& slot) {
     const auto hope = [](std::uint64_t w) { return (w & lock_bit) == 0 || claimable(w) != 0; };
     for (;;) {

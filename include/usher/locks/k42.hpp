@@ -8,7 +8,7 @@
 // thread in the queue is overtaken or starves. The doorway is not bounded: the compare-and-swap fails whenever another
 // thread has changed the tail, so a thread may starve before it.
 // Cost: lock one compare-and-swap; unlock one if no thread waits, else a store into the next node (parking: an
-// exchange). A thread that has waited pays one more to take its node out of the queue.
+// exchange). A thread that has waited needs one more to take its node out of the queue.
 // Layout: tail · next: two 32-bit handles.
 //
 //     tail           next      situation

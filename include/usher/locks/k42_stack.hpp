@@ -4,28 +4,9 @@
 // Source: Auslander et al., the variant of MCS in the K42 kernel, as the MCSg paper describes it: §5.4 ("K42 uses the
 // stack memory of the thread as the queue node"), §6.1. k42.hpp has the same algorithm with the platform's nodes, which
 // have 32-bit handles; here a node's handle is its address.
-// Guarantees: as k42: FIFO (doorway: the compare-and-swap that puts the thread into the queue, or takes the free lock);
-// no thread in the queue is overtaken or starves. The doorway is not bounded.
-// Cost: as k42: lock one compare-and-swap; unlock one if no thread waits, else a store into the next node (parking: an
-// exchange). A thread that has waited pays one more to take its node out of the queue.
-// Layout: tail · next: two 64-bit words, 16 bytes. `self` is 1, the other values are addresses of nodes.
-//
-//     tail           next      situation
-//     0              0         free
-//     1 (self)       0         held; no thread waits
-//     n              0         held; n is the last waiter; the first waiter has not yet written its address to `next`
-//     n              f         held; n is the last waiter, f the first
-//     n              stale     held by a thread that is still replacing its node in the queue by the lock; until the
-//                              tail is `self`, only this thread writes `next`
-//
-//     tail, next
-//     0,0 -> self,0         lock(), try_lock()
-//     self,0 -> m,0         contend(): m is the first and the last waiter; then next: 0 -> m
-//     n,* -> m,*            contend(): m is behind n; then n's link: 0 -> m
-//     self,0 -> 0,0         unlock(), if no thread waits. Otherwise it grants the first waiter, and tail and next do
-//                           not change
-//     m,m -> m,0 -> self,0  take_out() by m, the new holder; no other thread waits
-//     n,m -> n,s            take_out() by m, the new holder; s is the next waiter
+// Guarantees and cost: as k42.
+// Layout: tail · next: two 64-bit words, 16 bytes. `self` is 1, the other values are addresses of nodes. States and
+// transitions are those in k42.hpp.
 //
 // A node exists from before its address is in the tail until lock() returns. Two other threads access it: the successor
 // writes the link, and the thread that hands over writes the flag, as its last access. A waiter returns only after two

@@ -12,7 +12,7 @@
 // part has 128-byte sectors of its own, so the lock is large.
 //
 //     turns    0  the NUMA node does not have the ticket lock     protected by the head of the node's queue
-//              n  it has, and the standby is the n-th in a row
+//              n  it has; the standby is its n-th in a row
 //
 // The unlock of a holder that came through the inner lock: if another thread of its NUMA node waits and the turns are
 // not used up, that thread becomes the next standby and inherits the ticket lock. Otherwise the unlock releases the

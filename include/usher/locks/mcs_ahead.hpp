@@ -1,6 +1,6 @@
 // MCS that wakes waiters ahead of their turn: an unlock grants its successor, and if the waiter behind the successor
-// sleeps, wakes that waiter, too. In a FIFO queue the next owner has waited longest, so it usually sleeps. In MCS its
-// wake-up begins only with the grant, and the lock is idle during the wake-up.
+// sleeps, wakes that waiter, too. In a FIFO queue the next owner has waited longest, so it usually sleeps, and MCS
+// wakes it only when the lock is granted to it.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), footnote 19, on any lock with spin-then-park waiting; MCS as in
 // mcs.hpp. The paper does not say to which lock the footnote applies.

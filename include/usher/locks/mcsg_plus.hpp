@@ -1,7 +1,7 @@
 // MCSg+ and MCSg++: MCS locks that admit guests, threads without a queue node, and queue them among the regulars
 // (threads with a node). A guest arrives by an exchange, as regulars do, and waits on the node of the regular before
-// it. Regulars that arrive behind a guest form groups, whose leaders enter when the guest has unlocked. MCSg++ also
-// gives tickets to the leaders, so that the groups mostly enter in order.
+// it. Regulars that arrive behind a guest form groups. MCSg++ gives tickets to the leaders of the groups, so that the
+// groups mostly enter in order.
 //
 // Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithms 2 (guests), 3
 // (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is the paper's name for Algorithm 3 alone (§6.1). Our

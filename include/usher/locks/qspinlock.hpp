@@ -86,7 +86,7 @@ class qspinlock {
       .words = 1,
       .checker_threads = 4,  // only the third thread that comes needs a node
   };
-  static constexpr bool zero_iff_free = true;  ///< the word
+  static constexpr bool zero_iff_free = true;  ///< the word is 0 if and only if the lock is free
 
   void lock() {
     P::doorway(this);
@@ -127,8 +127,8 @@ class qspinlock {
 
   /// `seen` is the value of the word at the failed first attempt.
   [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen) {
-    // If another thread is pending or queued already, this thread does not set `pending`: it would have to take the bit
-    // back, and the bit would delay the head.
+    // If another thread is pending or queued already, this thread does not set `pending`: it would have to clear
+    // the bit again, and the bit would delay the head.
     if ((seen & (pending | tail_mask)) == 0) {
       // (3) tail,pending,held: 0,0,* -> 0,1,*. Acquire, as (1): the lock may be free, and then wait_until_clear() has
       // nothing to wait for.

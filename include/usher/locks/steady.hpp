@@ -1,8 +1,8 @@
 // Steady: a test-and-set word that arriving threads take, and behind it a NUMA-aware queue of sleepers. Usher's default
 // lock.
 //
-// Source: LOITER (Dice, "Malthusian Locks", EuroSys 2017, appendix A.1), changed by rules of the mutexes that are in
-// wide use. docs/default-lock.md has the measurements that chose the rules and their constants.
+// Source: LOITER (Dice, "Malthusian Locks", EuroSys 2017, appendix A.1), with rules from mutexes in wide use.
+// docs/default-lock.md has the measurements that chose the rules and their constants.
 //
 // An arriving thread takes the word if it is free. If not, the thread polls for a short time or sleeps at the word once, or
 // does neither, then joins an MCS queue and sleeps. The head of the queue, the standby, is the only queued thread that
@@ -49,8 +49,8 @@
 // the queue. Then it frees the outer word, and only then wakes its successor, the new standby. So no wake-up happens inside
 // the critical section.
 //
-// For a first reading, assume that remote_threads (numa_queue.hpp) is an empty list and that wait_by_priority()
-// (urgent_waiters.hpp) is never called. That is the case with one NUMA node and without real-time threads.
+// For a first reading, assume one NUMA node and no real-time threads: then remote_threads (numa_queue.hpp) is an empty list,
+// and wait_by_priority() (urgent_waiters.hpp) is never called.
 #pragma once
 
 #include <algorithm>
@@ -254,9 +254,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
       unlock_contended(seen);
   }
 
-  /// Called by the holder. Returns whether another thread is certain to get the lock next. A thread in the queue stays there
-  /// until it has had the lock, and only a holder from the queue resets the tail; so what the tail shows now is still true
-  /// at the unlock. An urgent waiter stays, too. A node that its thread has left in the queue (rule 7) does not count.
+  /// Called by the holder. Returns whether another thread is certain to get the lock next; the argument is that of
+  /// loiter.hpp. A node that its thread has left in the queue (rule 7) does not count.
   bool has_certain_successor() const {
     if constexpr (ranks)
       if (urgent_wait()) return true;
@@ -267,10 +266,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
     return has_waiter_behind(mine, last) || has_remote_waiter(mine);
   }
 
-  /// Called by the holder. Returns true if waiters depend on its unlock: the unlock will hand the lock to a standby that has
-  /// waited for long, or will make the next thread in the queue the standby, whose 4 ms until a hand-over begin only then.
-  /// Requeued waiters (core/wait_morphing.hpp) may pass the lock to each other without this unlock; if the result is true
-  /// they must soon stop.
+  /// Called by the holder. As in loiter.hpp: true if the unlock will hand the lock to a standby that has waited for long, or
+  /// will make the next thread in the queue the standby, whose 4 ms until a hand-over begin only then.
   bool unlock_is_due() const {
     const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
     return (seen & impatient) != 0 || (state_of(seen) == held_by_queue && has_certain_successor());
@@ -296,8 +293,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
   hold_memory memory() const { return {memory_.load(std::memory_order_relaxed)}; }
   void remember(hold_memory m) { memory_.store(m.bits, std::memory_order_relaxed); }
 
-  /// Tries once to take the lock, whose word was `seen`, a free one; all marks stay. Not repeated: a free word changes only
-  /// if another thread takes the lock or sets a mark.
+  /// Tries once to take the lock, whose word was `seen`, a free one; all marks stay. Not repeated: see loiter.hpp.
   bool take(std::uint32_t seen, std::uint32_t then = held) {
     return outer_.compare_exchange_strong(seen, seen | then, std::memory_order_acquire,
                                           std::memory_order_relaxed);  // (1)
@@ -607,7 +603,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
   /// Called by the standby, which has read `w`. Takes the lock if it is free or handed over, and clears its marks. The word
   /// may show held_by_queue although this thread is the standby: the holder has left the queue, but not yet freed the lock.
   bool try_to_enter(std::uint32_t w) {
-    // Urgent waiters and arrivals may change other bits of the word meanwhile, and another thread may take the lock back.
+    // A failure means that urgent waiters or arrivals have changed other bits, or that a thread has taken the lock back.
     for (; state_of(w) == handed_over; P::backoff(0))
       if (outer_.compare_exchange_strong(w, (w ^ (handed_over ^ held_by_queue)) & ~marks, std::memory_order_acquire,
                                          std::memory_order_acquire))  // (1)

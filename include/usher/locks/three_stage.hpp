@@ -41,7 +41,7 @@
 
 namespace usher::inline v2 {
 
-/// TryFirst and KeepsB: see above. Apart: the alignment of each of the three locks.
+/// Apart: the alignment of each of the three locks.
 template <platform P, class W, bool TryFirst = false, bool KeepsB = false, std::size_t Apart = 4>
 class basic_three_stage {
   static_assert(!(TryFirst && KeepsB), "a thread that has taken C alone does not hold B");

@@ -113,7 +113,7 @@ class twa_chain : ticket_words::front_end<P> {
     word& slot = slot_of(mine);
     do {
       if (!hang(me, slot, mine)) break;
-      if (!is_far(mine, std::memory_order_seq_cst)) tell_all(slot);  // (5) this waiter, too, unless it is being told
+      if (!is_far(mine, std::memory_order_seq_cst)) tell_all(slot);  // (5) grants `me`, too, unless another thread does
       wait_for_grant<P, W>(me);
     } while (is_far(mine, std::memory_order_acquire));
     P::give_node(me);

@@ -125,7 +125,7 @@ class twa_staged : ticket_words::front_end<P> {
           ticket_words::park_on<P>(grant_, g, every_sleeper);
       }
     }
-    if (most == 1) (void)grant_.load(std::memory_order_seq_cst);  // for look_behind()
+    if (most == 1) (void)grant_.load(std::memory_order_seq_cst);  // look_behind() requires this load
   }
 
   [[no_unique_address]] shared_array<P> array_;

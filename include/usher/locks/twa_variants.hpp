@@ -122,7 +122,7 @@ class basic_twa_quantized : basic_twa<P, W> {
   /// Returns whether the next gang's threads must begin to watch grant after the hand-over to `next`.
   static bool brings_gang_near(std::uint32_t next) { return (next / ticket_words::one + 1) % Gang == 0; }
 
-  /// Returns whether the first number of the gang is served, or next, or has been served.
+  /// Returns whether at most one unlock remains until the gang's first number is served.
   bool is_near(std::uint32_t mine, std::memory_order order) const {
     return base::distance_of(mine, order) <= 1 + mine / ticket_words::one % Gang;
   }
