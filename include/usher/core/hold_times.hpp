@@ -95,7 +95,7 @@ struct hold_memory {
 /// at least 1.5 times the pause before.
 template <platform P, class W, class Word, class IsFree, class TryLock>
 bool poll_lock(const Word& word, IsFree is_free, TryLock try_lock, std::uint64_t spin_budget, bool brief) {
-  constexpr std::uint64_t pause_factor = 16, least_pause = 128, most_pause = 8192;  // ns
+  constexpr std::uint64_t pause_factor = 16, least_pause = 128, most_pause = 8192;  // pauses in ns
   std::uint64_t pause = least_pause, now = P::now();
   for (const std::uint64_t end = now + spin_budget; now < end;) {
     pause_between_attempts<P, W>(word, is_free, std::uint32_t(pause / 2 + P::random() % pause));

@@ -25,8 +25,8 @@ struct lock_table {
   void (*lock_as_guest)(void* state);  ///< without a queue node; null if the lock takes no guests
   std::size_t inflated_size = 0;       ///< size of its inflated state (inflatable.hpp); 0: none
 
-  /// True if the lock's name has no suffix. Its way of waiting is then spin-then-park, which needs no CPU for each
-  /// waiter.
+  /// True if the lock's name has no suffix. Its way of waiting is then spin-then-park, which works with more waiters
+  /// than CPUs.
   bool plain() const { return std::string_view(name) == family; }
 };
 

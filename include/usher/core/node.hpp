@@ -1,4 +1,4 @@
-// The queue node that all queue locks share.
+// The queue node of all queue locks.
 //
 // 32-bit handles name the nodes, so that a lock with four links fits into the 16 free bytes of a pthread_mutex_t. The
 // nodes' memory is type-stable: a thread that reads a node which another thread has taken in the meantime still reads a

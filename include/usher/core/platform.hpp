@@ -105,7 +105,7 @@ namespace usher::inline v2 {
 enum class table_kind : std::uint8_t {
   counts,      ///< as in TWA: the values have no meaning, only the fact that a word changes
   identities,  ///< 0, or the handle of the waiter
-  chains,      ///< node handles; empty in the child of a fork
+  chains,      ///< handles of queue nodes; all 0 in the child of a fork
 };
 
 /// How long a waiter stays awake, in nanoseconds. Read in cold paths only.
@@ -359,8 +359,7 @@ struct sample_lock {};
 
 }  // namespace platform_contract
 
-// The optional groups, as concepts for use in conditions: they are false for a platform without the group, without an
-// error.
+// The optional groups, as concepts for conditions: for a platform without the group they are false, not an error.
 
 template <class P>
 concept offers_tables = requires {

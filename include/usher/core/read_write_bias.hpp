@@ -13,18 +13,22 @@
 // `biased`, it comes before (b3), and so (b1) comes before (b4): the writer sees the slot. The writer then moves the
 // reader to the arrivals (arrivals + 1, slot: id -> 0), and waits for its exit as for any other. If (b2) does not see
 // `biased`, the reader removes its id and enters by the arrivals. With release and acquire alone both could miss each
-// other's write: (b1) could still be in a store buffer during (b2), and (b3) during (b4). Only the head of the writers'
-// queue clears `biased`, before it claims the lock: so readers can enter by the arrivals while the writer searches the
-// table. (The paper's writer locks, then searches, then waits for each slot.) No reader sets `biased` while `writing`
-// or `queue` is set, because it sets `biased` by a compare-and-swap of the whole word. So `biased` stays clear until
-// the writer has left the queue, with the claim or without. A lock that is not biased has no visible readers, except
-// those that are about to remove their id. A slot is found by hashing the thread and the lock, both when the reader
-// enters and when it leaves. If two threads hash to one slot, one of them is in the slot and the other in the arrivals.
-// Either may leave either way, because the sum of slots and arrivals is right at all times. For the same reason a
-// reader may remove its id as if it left, and any thread may unlock. A reader that does not find its id acquires the
-// release by which another thread removed the id: (b7). A reader that enters by the arrivals sets `biased`, but not
-// until nine times the duration of the last search has passed (the paper's N). So searches take at most a tenth of the
-// time.
+// other's write: (b1) could still be in a store buffer during (b2), and (b3) during (b4).
+//
+// Only the head of the writers' queue clears `biased`, before it claims the lock: so readers can enter by the arrivals
+// while the writer searches the table. (The paper's writer locks, then searches, then waits for each slot.) No reader
+// sets `biased` while `writing` or `queue` is set, because it sets `biased` by a compare-and-swap of the whole word. So
+// `biased` stays clear until the writer has left the queue, with the claim or without. A lock that is not biased has no
+// visible readers, except those that are about to remove their id.
+//
+// A slot is found by hashing the thread and the lock, both when the reader enters and when it leaves. If two threads
+// hash to one slot, one of them is in the slot and the other in the arrivals. Either may leave either way, because the
+// sum of slots and arrivals is right at all times. For the same reason a reader may remove its id as if it left, and
+// any thread may unlock. A reader that does not find its id acquires the release by which another thread removed the
+// id: (b7).
+//
+// A reader that enters by the arrivals sets `biased`, but not until nine times the duration of the last search has
+// passed (the paper's N). So searches take at most a tenth of the time.
 #pragma once
 
 #include <atomic>

@@ -136,7 +136,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
       if (in_.compare_exchange_weak(seen, seen + writing, order::acquire, order::relaxed)) break;  // (5)
       P::backoff(0);
     }
-    // The exits equal the arrivals before the claim. So this is false only if `in` has wrapped between the two steps.
+    // This was true right before the claim. It is false now only if `in` has wrapped in between.
     if (has_left(seen)) return true;
     release(0);
     return false;

@@ -23,9 +23,9 @@
 //
 //   - no reader waits behind a waiting writer for longer than a window, 8 ms, and the time until the writer's thread
 //     runs. (A reader that does not run while the phase changes exactly 32 times waits for one window more.)
-//   - a writer gets the lock at the end of the first window in which all readers leave that are inside. If no reader
-//     inside depends on a later one, and each leaves within D <= 8 ms of the beginning of a window, that is
-//     after less than 3 D. If readers stay longer, or depend on later ones again and again, the writer's wait
+//   - a writer gets the lock at the end of the first window in which all readers inside leave. If no reader inside
+//     depends on a later one, and each leaves within D <= 8 ms of the beginning of a window, the writer waits for
+//     less than 3 D. If readers stay longer, or depend on later ones again and again, the writer's wait
 //     has no bound, as under the C library's default kinds.
 //
 // try_lock_shared() under this rule succeeds while a writer only waits, as the C library's does: otherwise std::lock()

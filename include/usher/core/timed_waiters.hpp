@@ -28,8 +28,8 @@
 //       unlock            tag = 0;              fence_light;  read timed_waiters     (3)
 //       timed waiter      timed_waiters += 1;   fence_heavy;  read the tag           (4)
 //
-//   At least one of the two threads sees the other's write. If the waiter reads a tag, the owner's unlock has not read
-//   timed_waiters yet and will see the waiter: the waiter sleeps until it is woken. If the waiter reads 0, an unlock
+//   At least one of the two threads sees the other's write. If the waiter reads a non-zero tag, the owner's unlock has not
+//   read timed_waiters yet and will see the waiter: the waiter sleeps until it is woken. If the waiter reads 0, an unlock
 //   may be in progress (perhaps its thread has lost its CPU between the read and the release), or a new owner has not
 //   written its tag yet: the waiter tries the lock again after a while. One heavy fence suffices for all later reads of
 //   the tag by a waiter. An unlock that read timed_waiters before the fence had already cleared its tag; so a tag that

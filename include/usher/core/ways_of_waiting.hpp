@@ -108,7 +108,7 @@ static_assert(table.size() <= 8, "waiting_kind has eight bits");
 
 #undef USHER_WAYS_OF_WAITING
 
-/// All ways in the catalogue's order. First comes the one without a suffix, which needs no CPU for each waiter.
+/// All ways in the catalogue's order. First comes the one without a suffix, which works with more waiters than CPUs.
 inline constexpr auto ways_of_waiting = [] {
   auto ways = ways_detail::table;
   std::size_t plain = 0;

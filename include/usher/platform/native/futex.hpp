@@ -131,9 +131,9 @@ struct sleeping {
   static constexpr std::uint64_t least_wake = 400;   // ns. Chosen: a futex call that wakes no thread takes 200 to 350
   static constexpr std::uint32_t most_wake = most_cost / 3 + 1;  // a greater estimate would not change the cost
   /// The time that a wake-up takes the waking thread, in ns; at first the time that the default limit of polling
-  /// implies. It estimates the third quartile: a call lowers the estimate by a thirty-second, or raises it by three. A
-  /// lower quantile would be too short, since a call is short if the woken thread has to wait for a CPU; the mean would
-  /// be too long, since a call takes long if the woken thread takes the CPU.
+  /// implies. It estimates the third quartile: a shorter call lowers the estimate by 1/32 of it, a longer one raises it
+  /// by 3/32. A lower quantile would be too short, since a call is short if the woken thread must wait for a CPU. The
+  /// mean would be too long, since a call takes long if the woken thread takes the caller's CPU.
   static inline constinit std::atomic<std::uint32_t> wake_time{default_spin / 3};
 
   static void note_nap(std::uint64_t end) {
