@@ -32,8 +32,7 @@
 // the lock again. A place is free again when the thread of its last number has unlocked, which shows in the next place.
 // When that number is granted the place is not free yet: its thread may not have read it.
 //
-// The words and the arrival are not those of ticket_words::front_end: no word announces the number served, and numbers
-// have 32 bits.
+// ticket_words::front_end is not used: no word announces the number served, and numbers have 32 bits.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
 // K42: an MCS lock whose callers provide no node. While a thread holds the lock, the lock itself stands for that thread
-// in the queue, so a thread needs a node only while it waits. In the paper that node is on the thread's stack.
+// in the queue, so a thread needs a node only while it waits.
 //
 // Source: Auslander et al., the variant of MCS in the K42 kernel, as the MCSg paper describes and measures it: §5.4,
 // §6.1. `k42-tls` is the paper's K42-TLS: the node comes from a pool, not from the stack, so the lock works between

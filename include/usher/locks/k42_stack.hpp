@@ -70,7 +70,6 @@ class k42_stack {
     nodes::template grant<W>(first);  // (3) release: (7) in lifo.hpp. Accesses only the node from here on
   }
 
-  /// Called by the holder. Returns false only if another thread is certain to get the lock next.
   bool has_no_successor() const { return tail_.load(std::memory_order_relaxed) == self; }
 
  private:

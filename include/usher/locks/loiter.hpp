@@ -49,8 +49,8 @@
 //     0,0,0,0,0 -> 1,0,0,0,0    lock()
 //     0,0,a,m,0 -> 1,0,a,m,0    take(), by arrivals; wait_by_priority(), by an urgent waiter: the marks stay
 //     0,0,*,*,0 -> 1,1,0,0,0    stand_by()
-//     h,i,a,m,d -> h,i,1,m,d    stand_by(), before it sleeps; (…,1,1,d) if it is impatient. The standby alone sets
-//                               marks
+//     h,i,a,m,d -> h,i,1,m,d    stand_by(), before it sleeps; m becomes 1, too, if it is impatient. Only the standby
+//                               sets marks
 //     1,0,*,*,1 -> 1,1,0,0,0    accept(), by the standby
 //     1,0,0,0,0 -> 0,0,0,0,0    unlock()
 //     1,*,*,0,0 -> 0,0,0,0,0    release(): the standby is woken if asleep was 1

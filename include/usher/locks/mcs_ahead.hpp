@@ -51,7 +51,6 @@ class mcs_ahead_with_node {
     if constexpr (W::parks) ahead.wake();
   }
 
-  /// Called by the holder. Returns false only if another thread is certain to get the lock next.
   bool has_no_successor(node_handle mine) const { return tail_.load(std::memory_order_relaxed) == mine; }
 
  private:

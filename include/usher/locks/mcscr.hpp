@@ -34,12 +34,12 @@
 //     any                 …, eldest      once in FairnessPeriod: the eldest is put behind the holder and granted
 //
 // CullPeriod: an unlock that looks for surplus reads the next node's cache line before it grants the node; other
-// unlocks fetch the line only by the grant's store. Also, if each surplus thread became passive at once, the queue
-// would often be empty at the next unlock, which would bring the thread back. So a spinning unlock looks once in 8 on
-// average (chosen). With 1, 2, 4 and 8 the simulated MutexBench on the machine X5-2 made 0.70, 0.75, 0.78 and 0.82 of
-// MCS's operations with 36 threads, and the number of circulating threads was within one of its value (2026-11-26, with
-// the simulator's transfers before commit 790ee244). In forms that may sleep each unlock looks: a thread that has just
-// become passive is probably awake, but those far back in a long queue are not.
+// unlocks fetch the line by the grant's store. Also, if each surplus thread became passive at once, the queue would
+// often be empty at the next unlock, which would bring the thread back. So a spinning unlock looks once in 8 on average
+// (chosen). With 1, 2, 4 and 8 the simulated MutexBench on the machine X5-2 made 0.70, 0.75, 0.78 and 0.82 of MCS's
+// operations with 36 threads, and the number of circulating threads was within one of its value (2026-11-26, before
+// commit 790ee244 changed the simulator's transfers). In forms that may sleep each unlock looks: a thread that has just
+// become passive is probably awake, those in a long queue are not.
 #pragma once
 
 #include "usher/core/hand_over.hpp"

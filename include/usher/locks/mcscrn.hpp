@@ -9,7 +9,7 @@
 // same probability.
 // Cost: lock one exchange, as MCS; unlock a compare-and-swap if no thread waits, else the inspection of at most 8
 // threads and the hand-over. A change of home walks over the list of remote threads. The size of the lock does not
-// depend on the number of NUMA nodes, and without contention no operation asks on which node a thread runs.
+// depend on the number of NUMA nodes, and without contention no operation queries a NUMA node.
 // Layout: tail · passive threads · home and remote threads (numa_queue.hpp) · holder's node: four 32-bit words, 16
 // bytes.
 //

@@ -192,8 +192,7 @@ class mcsg_plus_with_node {
   static constexpr bool is_guest(node_handle h) { return h == guest || h == guest_watched; }
   static constexpr bool is_no_guest(node_handle h) { return !is_guest(h); }
 
-  /// Writes `what` to the `next` of the node `whom`, which was the last in the queue. Each time that a node was the
-  /// last, one thread calls this.
+  /// Writes `what` to the `next` of a node that was the last in the queue, once for each time that it was the last.
   static void tell(node_handle whom, node_handle what) {
     auto& next = P::node(whom).next;
     // (3) release: pairs with the acquire loads in unlock() and end_of_group().

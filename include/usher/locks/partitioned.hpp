@@ -17,8 +17,8 @@
 //
 //     grants[n % Words]: n − Words -> n, by the unlock of number n − 1, which also clears `asleep`. A sleeper sets it.
 //
-// The words and the arrival are not those of ticket_words::front_end: the word that announces a number depends on the
-// number, and the holder's number is in a word of its own.
+// ticket_words::front_end is not used: the word that announces a number depends on the number, and the holder's number
+// is in a word of its own.
 #pragma once
 
 #include <bit>

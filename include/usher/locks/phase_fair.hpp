@@ -15,7 +15,7 @@
 //                  and at most one window (8 ms) behind a    depends on a later reader; else without a bound
 //                  writer that waits
 //
-// A window is the time after which a waiting writer admits the readers that have come since: read_write_windows.hpp.
+// Window: the time after which a waiting writer admits later readers; read_write_windows.hpp.
 //
 // A thread that holds the lock for writing must not lock it again. Under the rule phase_fair it must not lock again for
 // reading either. Calls with a time limit, try_lock() and try_upgrade() do not keep this order. After 16 writers have

@@ -43,7 +43,7 @@
 // Transitions; * is any value, m and n are nodes. Each is one atomic operation on the word.
 //
 //     0,0,0 -> 0,0,1    lock(), try_lock()               doorway
-//     0,0,* -> 0,1,*    contend(): the first to wait     doorway; next is this thread, and it alone clears `pending`
+//     0,0,* -> 0,1,*    contend(): the first to wait     doorway; this thread is next, and alone clears `pending`
 //     *,1,0 -> *,0,1    contend(): the pending thread has the lock
 //     *,*,* -> m,*,*    queue_up(): m is the last        doorway; if the tail was 0, m is the head at once
 //     n,0,* -> n,1,*    contend(): a queue has formed since its first look at the word: no doorway

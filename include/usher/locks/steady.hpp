@@ -209,9 +209,9 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
 
   void lock() { lock_or(no_grant{}); }
 
-  // As lock() and try_lock(), in a mutex whose unlocks may grant the held lock to a timed waiter or a requeued thread, which
-  // does not wait in this lock; they call note_grant() before. `grant` is timed_waiter_count::grant_beside. If the granted
-  // lock is not taken up for 2 ms, these functions take it.
+  // As lock() and try_lock(), in a mutex whose unlock may grant the held lock to a timed waiter or a requeued thread, which
+  // does not wait in this lock. Such an unlock calls note_grant() first. `grant` is timed_waiter_count::grant_beside. If the
+  // granted lock is not taken up for 2 ms, these functions take it.
   template <class Grant>
   void lock_or(Grant grant) {
     P::doorway(this);
@@ -237,8 +237,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
     return try_lock() || take_granted(grant);
   }
 
-  /// Called by the holder. Stores the time for take_granted(), in the memory. A holder from the queue has its node there,
-  /// and uses the bits `taken_back`, which count nothing as long as there is no standby.
+  /// Called by the holder. Stores the time of the grant, which take_granted() reads, in the memory. A holder from the queue
+  /// has its node there, and uses the bits `taken_back`, which count nothing as long as there is no standby.
   void note_grant() {
     if (state_of(outer_.load(std::memory_order_relaxed)) != held_by_queue)
       return remember(memory().with_hand_over(date()));
@@ -273,7 +273,6 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
     return (seen & impatient) != 0 || (state_of(seen) == held_by_queue && has_certain_successor());
   }
 
-  /// Called by the holder. Returns whether its unlock will hand the lock to a thread with a real-time priority.
   bool urgent_wait() const
     requires ranks
   {

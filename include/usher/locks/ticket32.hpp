@@ -27,8 +27,7 @@
 // Numbers wrap. A carry out of ticket leaves the word. A carry out of grant would change the field above it. So the
 // holder, which alone changes grant, subtracts the maximum when grant has reached it, and otherwise adds one.
 //
-// The words and the arrival are not those of ticket_words::front_end: here one operation takes the number and reads
-// grant.
+// ticket_words::front_end is not used, because here one operation takes the number and reads grant.
 #pragma once
 
 #include <atomic>
@@ -40,7 +39,6 @@
 
 namespace usher::inline v2 {
 
-/// The word's fields.
 template <class W>
 struct ticket32_word {
   static constexpr unsigned bits = W::parks ? 15 : 16;
@@ -67,7 +65,6 @@ struct ticket32_word {
            word.compare_exchange_strong(w, w + ticket_one, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
-  /// Waits until `mine` is granted.
   template <platform P, class Word>
   static void wait_until(Word& word, std::uint32_t mine, std::uint32_t mask) {
     const auto served = [mine](std::uint32_t w) { return grant(w) == mine; };

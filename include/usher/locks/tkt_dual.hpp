@@ -21,7 +21,7 @@
 // so the hand-over remains one store to a word that one thread watches. Every owner writes it, because it cannot know
 // whether another thread has drawn a number.
 //
-// The words and the arrival are not those of ticket_words::front_end: each word has a sector of its own.
+// ticket_words::front_end is not used, because each word has a sector of its own.
 #pragma once
 
 #include "usher/core/ticket_words.hpp"

@@ -5,7 +5,7 @@
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array" (Euro-Par 2019), Listing 1, lines 20–71.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add. Unlock, spinning: a store, then one fetch-and-add on the array, after the hand-over.
-// Unlock, parking: one exchange, then a look at the array, and a compare-and-swap on it if a waiter watches there.
+// Unlock, parking: one exchange, then a load of the slot, and a compare-and-swap if a waiter watches it.
 // Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
 //
 // A waiter's distance is the number of unlocks until it is served. The distance decides which word the waiter watches.

@@ -4,8 +4,8 @@
 // Source: TWA (extended version), §4.9; Listing 1, lines 20–71.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. This holds as long as fewer than
 // 2^16 threads wait (spinning) or 2^15 (parking).
-// Cost: lock one fetch-and-add; unlock one fetch-and-add for the hand-over, then one on the array (spinning) or a look
-// at the array (parking).
+// Cost: lock one fetch-and-add; unlock one fetch-and-add for the hand-over, then one on the array (spinning) or a load
+// of the slot (parking).
 // Layout: one 32-bit word, ticket32.hpp. The array: waiting_array.hpp.
 //
 // Every arrival changes the word that the next thread in line watches, but only this one thread watches it.

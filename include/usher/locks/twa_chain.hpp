@@ -5,8 +5,8 @@
 // Source: TWA (extended version), §6, last paragraph.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add, far waiters also a compare-and-swap each time they enter a chain. Unlock, spinning: a
-// store, then one exchange on the array, after the hand-over. Unlock, parking: one exchange, then a look at the array,
-// and an exchange if a chain is there.
+// store, then one exchange on the array, after the hand-over. Unlock, parking: one exchange, then a load of the slot,
+// and an exchange if it has a chain.
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //
 //     slot     0: no waiter     else the node that was added last ─next→ … ─next→ 0

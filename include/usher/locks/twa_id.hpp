@@ -5,7 +5,7 @@
 // Source: TWA (extended version), §6, TWA-ID.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add, far waiters one exchange more. Unlock, spinning: two stores, the second to the array,
-// after the hand-over. Unlock, parking: one exchange, then a look at the array, and an exchange if a waiter is there.
+// after the hand-over. Unlock, parking: one exchange, then a load of the slot, and an exchange if it has a waiter.
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //
 //     slot
