@@ -28,13 +28,13 @@
 //       unlock            tag = 0;              fence_light;  read timed_waiters     (3)
 //       timed waiter      timed_waiters += 1;   fence_heavy;  read the tag           (4)
 //
-//   At least one of the two threads sees the other's write. If the waiter reads a non-zero tag, the owner's unlock has not
-//   read timed_waiters yet and will see the waiter: the waiter sleeps until it is woken. If the waiter reads 0, an unlock
-//   may be in progress (perhaps its thread has lost its CPU between the read and the release), or a new owner has not
-//   written its tag yet: the waiter tries the lock again after a while. One heavy fence suffices for all later reads of
-//   the tag by a waiter. An unlock that read timed_waiters before the fence had already cleared its tag; so a tag that
-//   the waiter reads later belongs to an owner whose unlock reads timed_waiters after the fence. A heavy fence disturbs
-//   all running threads, so a waiter first sleeps for 0.2 ms: most waits are over by then.
+//   At least one of the two threads sees the other's write. If the waiter reads a non-zero tag, the owner's unlock has
+//   not read timed_waiters yet and will see the waiter: the waiter sleeps until it is woken. If the waiter reads 0, an
+//   unlock may be in progress (perhaps its thread has lost its CPU between the read and the release), or a new owner
+//   has not written its tag yet: the waiter tries the lock again after a while. One heavy fence suffices for all later
+//   reads of the tag by a waiter. An unlock that read timed_waiters before the fence had already cleared its tag; so a
+//   tag that the waiter reads later belongs to an owner whose unlock reads timed_waiters after the fence. A heavy fence
+//   disturbs all running threads, so a waiter first sleeps for 0.2 ms: most waits are over by then.
 //
 //   An unlock that frees the lock wakes one timed waiter. But that waiter may be only about to sleep, and timed_waiters
 //   may again have the value that the waiter's futex call compares. So the unlock also sets `freed`, and no waiter

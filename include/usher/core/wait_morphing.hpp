@@ -224,7 +224,6 @@ class morphing_mutex {
   /// sections are much longer than a wake-up, or if a condition variable selected the thread 4 ms ago or earlier. It
   /// does so at most seven times in a row while threads in the lock itself have waited long: otherwise threads that
   /// signal each other again and again could keep the mutex among themselves.
-  /// signal each other again and again could keep the mutex among themselves.
   static turn turn_of(Words w, waiter& first) {
     auto&& lock = w.lock();
     if constexpr (requires { lock.has_certain_successor(); }) {
