@@ -4,8 +4,8 @@
 //
 // Source: Ramalhete, "Ticket Lock – Array of Waiting Nodes" (2015), named in TWA (extended version), §3.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. Each waiter watches a word of its
-// own as long as at most 64 threads hold the lock or wait for it. A further thread
-// first waits until its place in the array is free.
+// own as long as at most 64 threads hold the lock or wait for it. A further thread first waits until its place in the
+// array is free.
 // Cost: lock one fetch-and-add, unlock one exchange. A node is needed only while a thread waits.
 // Layout: ticket · holder's number · 64 places of 64 bits: 520 bytes.
 //

@@ -209,7 +209,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
   }
 
   /// Called by the owner of the inner lock, the standby. Waits for the outer lock; on return the thread has both. In
-  /// parking forms the standby does not poll as arrivals do: an arrival that is awake can use the lock sooner.
+  /// parking forms the standby does not poll, unlike arrivals: an arrival that is awake can use the lock sooner.
   void stand_by() {
     const std::uint64_t since = P::now();
     for (;;) {

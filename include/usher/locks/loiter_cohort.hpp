@@ -71,7 +71,7 @@ class basic_loiter_cohort : public basic_loiter<P, W, basic_loiter_cohort<P, W, 
   }();
   static constexpr bool entry_for_each_node = true;  ///< the lock has an entry for each NUMA node of the machine
 
-  /// A thread in the inner lock stays there until it has had both locks. Of the NUMA nodes other than the holder's, the
+  /// As in loiter.hpp: a thread in the inner lock stays there until it has had both locks. Of the other NUMA nodes, the
   /// result considers only those whose first waiter has drawn its ticket.
   bool has_certain_successor() const {
     if constexpr (base::ranks)

@@ -90,11 +90,11 @@ class leader_turns : ticket_words::front_end<P> {
   using base::count_from;
   using base::draw;
 
-  /// (t1) acquire: pairs with (t2), the write to grant in pass().
+  /// Waits for the leader's turn. (t1) acquire: pairs with (t2), the write to grant in pass().
   void await(std::uint32_t mine) { ticket_words::wait_until<P, W>(grant_, mine, every_sleeper); }
 
-  /// (t2) release: orders the next leader's attempt after this one's; pairs with (t1), the loads in await(). Wakes all
-  /// sleepers and clears their mark: a leader that sleeps again sets the mark again.
+  /// Passes the turn on. (t2) release: orders the next leader's attempt after this one's; pairs with (t1), the loads in
+  /// await(). Wakes all sleepers and clears their mark; a leader that sleeps again sets it again.
   void pass(std::uint32_t mine) {
     if constexpr (W::parks) {
       const wake_key key = P::key_of(grant_);

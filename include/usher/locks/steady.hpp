@@ -442,7 +442,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
   static std::uint32_t date() { return std::uint32_t(P::now() >> 13); }  // in 8.192 µs
   static constexpr std::uint32_t take_back_after = 2000000 >> 13;
   /// The time in units of 4.2 ms, modulo 4, in the bits `taken_back`. A grant is late from the second unit after its own.
-  /// Since the units wrap, an older grant seems not late half of the time; then a later call finds it.
+  /// The units wrap, so an older grant counts as recent half of the time; then a later call finds it late.
   static std::uint32_t coarse_date() { return std::uint32_t(P::now() >> 22) % 4 * one_taken_back; }
 
   /// Links the node behind its predecessor. Returns false if the predecessor's thread had left: then this thread is the
