@@ -19,9 +19,9 @@
 // holds a usher::timed_mutex, the unlock wakes the notified thread (core/wait_morphing.hpp); with other locks
 // notify_*() wakes it. Nothing is allocated. An object has 56 bytes; zero bytes are a valid object.
 //
-// A condition variable must not be destroyed while threads that have not been notified wait on it: they would never
-// wake. It may be destroyed right after notify_all(). If lock() throws within a wait, the next thread of a broadcast is
-// still woken. unlock() may throw only if the calling thread does not hold the mutex afterwards.
+// A condition variable must not be destroyed while it has waiters that have not been notified: they would never wake.
+// It may be destroyed right after notify_all(). If lock() throws within a wait, the next thread of a broadcast is still
+// woken. unlock() may throw only if the calling thread does not hold the mutex afterwards.
 #pragma once
 
 #include <condition_variable>  // std::cv_status

@@ -29,7 +29,7 @@ typedef struct usher_mutex {
   uint32_t usher_tag;      /* identifies the owner */
   uint32_t usher_timed;    /* the number of waiters with a deadline, and flags: core/timed_waiters.hpp */
   void* usher_requeued;    /* threads notified by a condition variable, which unlock() wakes */
-  uint32_t usher_epoch;    /* the fork epoch in which these threads began to wait */
+  uint32_t usher_epoch;    /* the fork epoch in which usher_requeued was set */
   uint32_t usher_unused;
 #if defined(__aarch64__)
   uint64_t usher_state[6]; /* the lock's words; the C library's mutex has 48 bytes */
@@ -89,7 +89,7 @@ int usher_cond_timedwait(usher_cond_t* cond, usher_mutex_t* mutex, const struct 
 int usher_cond_signal(usher_cond_t* cond);
 /* Notifies all waiters. At most one of them at a time is awake without the mutex: an unlock wakes the next waiter. */
 int usher_cond_broadcast(usher_cond_t* cond);
-/* Allowed right after a broadcast. EBUSY: threads that have not been notified wait. */
+/* Allowed right after a broadcast. EBUSY: there are waiters that have not been notified. */
 int usher_cond_destroy(usher_cond_t* cond);
 
 /* Semaphores. Zero bytes are a valid semaphore with 0 credits whose waiters are served first in, first out. */
@@ -165,7 +165,7 @@ usher_mutex_t* usher_mutex_new(const char* name);
 /* EBUSY: the mutex is locked; nothing is freed. */
 int usher_mutex_free(usher_mutex_t* mutex);
 usher_cond_t* usher_cond_new(double append);
-/* EBUSY: threads that have not been notified wait; nothing is freed. */
+/* EBUSY: there are waiters that have not been notified; nothing is freed. */
 int usher_cond_free(usher_cond_t* cond);
 usher_sem_t* usher_sem_new(unsigned value, double append);
 void usher_sem_free(usher_sem_t* sem);

@@ -39,7 +39,8 @@ class basic_condition_variable {
   basic_condition_variable(const basic_condition_variable&) = delete;
   basic_condition_variable& operator=(const basic_condition_variable&) = delete;
 
-  /// Returns false if there is a waiting thread that has not been notified. After true no thread accesses the object.
+  /// Returns false if a waiting thread has not been notified. After it has returned true, no thread accesses the
+  /// object.
   bool close() { return queue_.close(); }
 
   void notify_one() { wait_on::signal(queue_, queue::forwarding::none); }

@@ -323,7 +323,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
     bool claimed = (seen & writing) == 0;
     if constexpr (Biased)
       if (claimed && (seen & biased) != 0) revoke();
-    const std::uint32_t own = reads ? one : 0;  // revoke() has counted a visible reader among the arrivals
+    const std::uint32_t own = reads ? one : 0;  // the caller's own arrival; if it was visible, revoke() counted it
     for (seen = in_.load(order::relaxed); claimed; P::backoff(0)) {
       claimed = has_left(seen - own);
       // Relaxed: (5) is above. No other thread has claimed the lock since, because this one has the writers' lock.

@@ -78,7 +78,7 @@ class timed_waiter_count {
 
   /// The first step of an unlock if the lock has an owner tag: clears the tag, then returns has_waiters().
   static bool clear_tag_and_check(word& tag, const word& timed_waiters) {
-    tag.store(0, std::memory_order_relaxed);  // the release in the lock's own unlock() orders it
+    tag.store(0, std::memory_order_relaxed);  // the release in the lock's own unlock() publishes it
     P::fence_light();                         // (3)
     return has_waiters(timed_waiters);
   }

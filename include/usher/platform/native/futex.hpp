@@ -36,8 +36,8 @@ struct clock_deadline {
   std::uint64_t operator()() const { return nanoseconds_between(clocks::read(clock), until); }
 };
 
-/// The default limit of polling before a sleep, in ns: 20,000 cycles at 3.6 GHz, a context switch's round trip by the
-/// Malthusian paper (§5, the machine of §6).
+/// The default limit of polling before a sleep, in ns: 20,000 cycles at 3.6 GHz, a context switch's round trip
+/// according to the Malthusian paper (§5, the machine of §6).
 inline constexpr std::uint32_t default_spin = 5555;
 
 struct sleeping {

@@ -156,7 +156,7 @@ class recorded_timed_mutex : public recorded_mutex<Mutex> {
     return r->lock(this, timed::try_lock, timed::lock, &t);
   }
 
-  /// For condition variables.
+  /// The words beside the lock, for condition variables.
   auto& words_beside() { return this->mutex_.words_beside(); }
   /// recorded_condition passes the returned pointer to record_calls::wait as the argument `mutex`. Only mutexes whose
   /// unlock may hand the mutex over to a waiter of a condition variable have this function; for other mutexes the
