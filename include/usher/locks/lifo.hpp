@@ -1,8 +1,8 @@
 // LIFO-CR: waiters are on a stack, and an unlock pops the latest one and grants it the lock, so that few threads
-// circulate. With a small probability an unlock serves the eldest waiter, at the bottom, instead. Three forms differ
-// from `lifo-cr`: in `lifo`, the pure LIFO lock, no unlock serves the eldest, so a waiter may starve. In
-// `lifo-cr-ahead`, an unlock also wakes the waiter that is on top after it, if this waiter sleeps: core/wake_ahead.hpp.
-// In `lifo-cr-stack`, a waiter's node is an object in its call of lock(), so the lock needs no thread records.
+// circulate. With a small probability an unlock serves the eldest waiter, at the bottom, instead. Three other forms: in
+// `lifo`, the pure LIFO lock, no unlock serves the eldest, so a waiter may starve. In `lifo-cr-ahead`, an unlock also
+// wakes the waiter that is then on top, if it sleeps: core/wake_ahead.hpp. In `lifo-cr-stack`, a waiter's node is an
+// object in its call of lock(), so the lock needs no thread records.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2; footnotes 41 (the pure form) and 19 (ahead).
 // Guarantees: not FIFO. Work-conserving: never free while a thread is on the stack. `lifo`: no bound on bypass, a

@@ -187,8 +187,8 @@ class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, Most
     return true;
   }
 
-  /// Called by an arrival that stops spinning. It tries the lock once more: if it was the last arrival counted, an
-  /// unlock may have left the standby asleep because of it.
+  /// Called by an arrival that stops spinning. Tries the lock once more: if it was the last arrival counted, an unlock
+  /// may have left the standby asleep because of it.
   bool give_up() {
     // Relaxed: the count and the lock are one word, and the lock is taken by (1).
     const std::uint32_t left = outer_.fetch_sub(spinner, std::memory_order_relaxed) - spinner;

@@ -4,7 +4,7 @@
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), footnote 19, on any lock with spin-then-park waiting; MCS as in
 // mcs.hpp. The paper does not say to which lock the footnote applies.
-// Guarantees: as MCS: FIFO (doorway: the exchange of tail); no thread is overtaken or starves.
+// Guarantees: as MCS.
 // Cost: as MCS. An unlock with a successor also loads the successor's link and, with two waiters or more, the flag of
 // the waiter behind it. If that waiter sleeps, the unlock also stores to the flag, and wakes the waiter by a system
 // call after the hand-over.

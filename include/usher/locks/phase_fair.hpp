@@ -64,8 +64,7 @@ class basic_phase_fair {
   void lock_shared() { core().lock_shared(); }
   bool try_lock_shared() { return core().try_lock_shared(); }
   void unlock_shared() { core().unlock_shared(); }
-  /// `remaining()` returns the nanoseconds that are left. If it returns 0, the time is over and the function returns
-  /// false.
+  /// `remaining()` returns the nanoseconds that are left; when it returns 0, the function returns false.
   template <class Remaining>
   bool lock_while_time(Remaining remaining) {
     return core().lock(remaining);

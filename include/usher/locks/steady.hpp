@@ -470,7 +470,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
       if (flag.load(std::memory_order_acquire) == flag_granted) return way_in::standby;
       if (!try_lock_or(grant)) continue;
       seen = flag_parked;
-      // (9) release: the holder from the queue that finds `left` gives the node back. Acquire: (g2).
+      // (9) release: the holder from the queue that finds `left` gives the node back after this. Acquire: pairs with (g2).
       if (flag.compare_exchange_strong(seen, flag_left, std::memory_order_acq_rel, std::memory_order_acquire))
         return way_in::left;
       // The node was granted before the thread took the lock. Relaxed: the state tells only this thread's own unlock what to

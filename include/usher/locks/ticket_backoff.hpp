@@ -2,8 +2,7 @@
 // number of threads ahead of it. So waiters load grant less often, but all of them still load the same word.
 //
 // Source: Mellor-Crummey & Scott (TOCS 1991) as TWA (extended version), §3, describes it.
-// Guarantees: the ticket lock's: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. A thread that is
-// granted the lock during a pause enters only after the pause.
+// Guarantees: those of `ticket`. A thread that is granted the lock during a pause enters only after the pause.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one fetch-and-add (parking).
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 #pragma once

@@ -2,7 +2,7 @@
 // an atomic operation makes a ticket lock faster ("we observe no appreciable change in performance").
 //
 // Source: TWA (extended version), §1.
-// Guarantees: the ticket lock's: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves.
+// Guarantees: those of `ticket`.
 // Cost: lock one fetch-and-add, unlock one fetch-and-add.
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //

@@ -60,8 +60,7 @@ class basic_twa_private : basic_twa<P, W, Array> {
 
  private:
   void notify_as_owner(std::uint32_t mine) {
-    // waiting_array::notify() requires that the caller has read the new value of grant by a sequentially consistent
-    // operation.
+    // waiting_array::notify() requires a sequentially consistent read of the new grant before it.
     if constexpr (W::parks) (void)base::grant_.load(std::memory_order_seq_cst);
     waiting_array::notify<P, W>(slot_of(mine + ticket_words::one));
   }
