@@ -19,7 +19,7 @@ class futex {
       .paper = "Drepper, Futexes Are Tricky, mutex 2",
       .kinds = static_cast<unsigned>(waiting_kind::spin_then_park),
   };
-  static constexpr bool zero_iff_free = true;  ///< the word is 0 if and only if the lock is free
+  static constexpr bool zero_iff_free = true;  ///< the word is 0 iff the lock is free
 
   void lock() {
     P::doorway(this);

@@ -98,7 +98,7 @@ class k42_stack {
     }
   }
 
-  /// Replaces the new holder's node in the queue by the lock itself. After that no other thread accesses the node.
+  /// Replaces the new holder's node in the queue by the lock itself, after which no other thread accesses it.
   void take_out(node_type& node, handle mine) {
     handle second = node.next.load(std::memory_order_acquire);  // acquire: pairs with (6), the link
     if (second == none) {

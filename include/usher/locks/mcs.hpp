@@ -39,8 +39,8 @@ class mcs_with_node {
   /// Called by the holder. Returns false only if another thread is certain to get the lock next.
   bool has_no_successor(node_handle mine) const { return tail_.load(std::memory_order_relaxed) == mine; }
 
-  /// Returns the last node in the queue, or no_node if the lock is free. Other threads may change it at any time, so it
-  /// is a hint.
+  /// Returns the last node in the queue, or no_node if the lock is free. A hint: other threads may change it at any
+  /// time.
   node_handle last() const { return tail_.load(std::memory_order_relaxed); }
 
  private:

@@ -86,7 +86,7 @@ class qspinlock {
       .words = 1,
       .checker_threads = 4,  // only the third thread that comes needs a node
   };
-  static constexpr bool zero_iff_free = true;  ///< the word is 0 if and only if the lock is free
+  static constexpr bool zero_iff_free = true;  ///< the word is 0 iff the lock is free
 
   void lock() {
     P::doorway(this);

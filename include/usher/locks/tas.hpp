@@ -19,7 +19,7 @@ class tas {
       .paper = "baseline of all five papers",
       .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::park,
   };
-  static constexpr bool zero_iff_free = true;  ///< the word is 0 if and only if the lock is free
+  static constexpr bool zero_iff_free = true;  ///< the word is 0 iff the lock is free
 
   void lock() {
     P::doorway(this);

@@ -40,7 +40,7 @@ class ticket_backoff : ticket_core<P, W> {
 
  private:
   /// a_thread is the pause for each thread ahead: about the time of a hand-over and a short critical section; chosen,
-  /// not measured. The paper says of it: "platform- and load-dependent, and requires tuning".
+  /// not measured. The paper: "platform- and load-dependent, and requires tuning".
   static constexpr std::uint32_t a_thread = 128, longest = 1000000;  // ns
 
   [[gnu::cold, gnu::noinline]] void stay_away(std::uint32_t mine) {

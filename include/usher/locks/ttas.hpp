@@ -19,7 +19,7 @@ class ttas {
       .summary = "test-and-test-and-set with randomised back-off",
       .paper = "baseline of MCSg and Malthusian (§5.1)",
   };
-  static constexpr bool zero_iff_free = true;  ///< the word is 0 if and only if the lock is free
+  static constexpr bool zero_iff_free = true;  ///< the word is 0 iff the lock is free
 
   void lock() {
     P::doorway(this);
