@@ -29,7 +29,7 @@ struct hold_memory {
   static constexpr std::uint32_t class_bits = 4, home_bits = 4, doubt_bits = 4;
   static constexpr std::uint32_t doubt_at = class_bits + home_bits, holder_at = doubt_at + doubt_bits;
   static constexpr std::uint32_t longest = (1u << class_bits) - 1, homes = (1u << home_bits) - 1;
-  static constexpr std::uint32_t most_doubt = (1u << doubt_bits) - 1, too_much_doubt = 8;  // chosen, not measured
+  static constexpr std::uint32_t most_doubt = (1u << doubt_bits) - 1, too_much_doubt = 8;  // chosen
   static constexpr std::uint32_t brief = 4;  ///< classes below this one (holds below 512 ns) are brief
 
   std::uint32_t bits = 0;

@@ -12,7 +12,7 @@
 //
 //   lock_as_guest()    as lock(), without a queue node
 //   has_certain_successor()   called by the owner: true only if another thread is certain to get the lock next
-//   unlock_is_due()    called by the owner: true if a thread that has waited long gets the lock only by this unlock
+//   unlock_is_due()    called by the owner: true if a thread that has waited long depends on this unlock (loiter.hpp)
 //   urgent_wait()      called by the owner: true if a thread with a real-time priority waits
 //   uncontended()      the word that is the lock's whole state while no thread waits: uncontended_word, below
 #pragma once

@@ -19,7 +19,8 @@
 //     timed    writers with a deadline, which wait beside the queue (timed_waiters.hpp)
 //     inhibit  the time until which no reader sets `biased`, in units of 1024 ns; 0: no such time
 //
-// Arrivals less exits is the number of readers that hold the lock or wait for it. Both wrap; at most 2^23 − 1 readers.
+// Arrivals less exits is the number of readers that hold the lock or wait for it. Both numbers wrap; there may be at
+// most 2^23 − 1 such readers at once.
 #pragma once
 
 #include <atomic>
