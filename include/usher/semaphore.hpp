@@ -93,7 +93,7 @@ class semaphore {
     return n < 0 ? 0 : n < max() ? std::uint32_t(n) : core::max;
   }
 
-  /// `sleep(waiter)`: as the argument `sleep` of semaphore_core::wait(), with the waiter.
+  /// `sleep(waiter)`: see semaphore_core::wait().
   template <class Sleep>
   [[gnu::cold]] bool wait(Sleep sleep) {
     waiter me;

@@ -151,7 +151,7 @@ int usher_rwlock_downgrade(usher_rwlock_t* lock);
  * waits for it. No other thread may be inside a call. */
 int usher_rwlock_destroy(usher_rwlock_t* lock);
 
-/* The name of the lock with this index, from 0 on; null if the index is not below the number of locks. */
+/* The name of lock number `index`, from 0 on; null if there are not so many locks. */
 const char* usher_lock_name(unsigned index);
 
 /* The release of the library; that of this header is USHER_VERSION. */

@@ -1,13 +1,12 @@
 // A condition variable for any lock and any platform. Its waiters are woken first in, first out, or mostly last in,
 // first out. The list of waiters and its guarantees: wait_queue.hpp.
 //
-// notify_all() wakes one thread, and each thread wakes the next when it has the lock. If the caller owns the mutex, and
-// the mutex has requeue_words (timed_mutex), a notified thread is not woken but requeued to the mutex:
-// wait_morphing.hpp. A thread whose wait ends, by a grant, by time-out or because lock() or unlock() throws, leaves the
-// list. It wakes the next thread of a broadcast's chain (the waiters that the broadcast has still to wake). If it was
-// granted after unlock() had thrown, it notifies another thread in its place. If unlock() throws, the calling thread
-// must not hold the mutex afterwards: otherwise a thread notified earlier could not lock it, and both would wait for
-// ever.
+// If the caller of notify_*() owns the mutex, and the mutex has requeue_words (timed_mutex), a notified thread is not
+// woken but requeued to the mutex: wait_morphing.hpp. A thread whose wait ends, by a grant, by time-out or because
+// lock() or unlock() throws, leaves the list. It wakes the next thread of a broadcast's chain (the waiters that the
+// broadcast has still to wake). If it was granted after unlock() had thrown, it notifies another thread in its place.
+// If unlock() throws, the calling thread must not hold the mutex afterwards: otherwise a thread notified earlier could
+// not lock it, and both would wait for ever.
 #pragma once
 
 #include <cstdint>

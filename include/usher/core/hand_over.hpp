@@ -43,8 +43,7 @@ template <platform P, class W>
 }
 
 /// Hands the lock to the thread that waits on this node. `granted`, the flag's last value, has the bit flag_granted; a
-/// lock may use the bits above flag_parked. The node may be reused before the wake-up, which then reaches another
-/// thread as a spurious one.
+/// lock may use the bits above flag_parked.
 template <platform P, class W>
 [[gnu::always_inline]] inline void grant_by_flag(node_handle h, std::uint32_t granted) {
   auto& flag = P::node(h).flag;

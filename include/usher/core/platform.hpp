@@ -25,8 +25,8 @@
 //                      platform learns the cost from note_wake(ns): one thread's wake-up of another took ns.
 //   key_of(w)          names w for wake(). The key is formed *before* the operation that gives the lock away, because
 //                      nothing of the lock may be touched after this operation.
-//   wake(key, mask, n) wakes at most n sleepers. The word's memory may have been freed or reused by then: a wake-up may
-//                      reach a thread for which it is not meant, which is harmless because every park is in a loop.
+//   wake(key, mask, n) wakes at most n sleepers. The word may have been freed and reused by then: the
+//                      wake-up then reaches another thread, which is harmless because every park is in a loop.
 //   take_node()        takes a queue node for the calling thread. Returns its 32-bit handle, or 0 if no node is left.
 //                      Nodes are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
 //   cached_node()      returns the node that the calling thread has cached; if there is none, acts as take_node().
@@ -174,7 +174,6 @@ inline constexpr endless<by::monitoring> monitoring{};
 
 }  // namespace pacing
 
-// The contract as code: each requirement has an error message, which the compiler prints for a platform without it.
 namespace platform_contract {
 
 template <class A, class T>

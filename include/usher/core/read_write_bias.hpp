@@ -42,9 +42,8 @@
 
 namespace usher::inline v2 {
 
-/// The time after a writer's search for visible readers in which no reader sets `biased`: BRAVO's N times the length of
-/// the search, so that searches take at most a tenth of the time. Times are in units of 1.024 µs and wrap every 73
-/// minutes. The value 0 of read_write_words::inhibit means: no pause.
+/// The time after a writer's search for visible readers in which no reader sets `biased`. Times are in units of 1.024
+/// µs and wrap every 73 minutes. The value 0 of read_write_words::inhibit means: no pause.
 struct bias_pause {
   static constexpr std::uint32_t times = 9;           // how many times the length of the search: the paper's N
   static constexpr std::uint32_t longest = 1u << 26;  // 69 s

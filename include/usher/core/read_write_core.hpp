@@ -147,8 +147,8 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
   /// The writer becomes a reader. No other writer can get the lock in between.
   void unlock_and_lock_shared() { release(one); }
 
-  /// Makes a reader the writer if no other thread holds the lock and no writer waits. It never waits. Returns false if
-  /// the thread is still a reader. (Attempts of some other threads to lock may make it fail, too.)
+  /// Makes the only reader the writer if no writer waits. False: the thread is still a reader. (Some attempts of other
+  /// threads to lock may make it fail, too.)
   bool try_upgrade() {
     std::uint32_t seen = in_.load(order::relaxed);
     for (;;) {

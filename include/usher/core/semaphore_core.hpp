@@ -128,7 +128,7 @@ class semaphore_core {
 
   // ---- waiting ----------------------------------------------------------------------------------------------
 
-  /// The reasons for which a waiting thread's sleep has ended.
+  /// Why a waiting thread's sleep has ended.
   enum class wait_end {
     woken,  ///< a wake-up, perhaps a spurious one
     leave,  ///< the thread gives up: its time has run out, or a signal handler has interrupted the sleep

@@ -117,7 +117,6 @@ class admits_guests {
     P::give_node(h);  // touches only the node: another thread may have destroyed the lock
   }
 
-  /// Called by the owner. False only if another thread is certain to get the lock next.
   bool has_no_successor() const { return lock_.has_no_successor(holder_.get()); }
 
   void count_from(std::uint32_t n)

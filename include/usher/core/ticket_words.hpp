@@ -52,7 +52,6 @@ void park_on(Word& grant, std::uint32_t seen, std::uint32_t mask) {
   P::park(grant, seen | asleep, mask);
 }
 
-/// Sleeps until `grant` has the number `mine`.
 template <platform P, class Word>
 void sleep_until(Word& grant, std::uint32_t mine, std::uint32_t mask) {
   for (;;) {
@@ -62,7 +61,6 @@ void sleep_until(Word& grant, std::uint32_t mine, std::uint32_t mask) {
   }
 }
 
-/// Waits until `grant` has the number `mine`.
 template <platform P, class W, class Word>
 void wait_until(Word& grant, std::uint32_t mine, std::uint32_t mask) {
   if (W::poll(grant, [mine](std::uint32_t g) { return number(g) == mine; })) return;

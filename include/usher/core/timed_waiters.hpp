@@ -171,8 +171,7 @@ class timed_waiter_count {
     return false;
   }
 
-  // Users are threads that unlock to wait on a condition variable and will lock again. Only the owner changes their
-  // number; other threads may change the rest of the word at the same time.
+  // Only the owner changes the number of users; other threads may change the rest of the word at the same time.
   /// Counts the calling thread as a user. Returns false, and counts nothing, if the count is at its limit.
   static bool add_user(word& timed_waiters) {
     if ((timed_waiters.load(std::memory_order_relaxed) & users) == users) return false;

@@ -90,7 +90,7 @@ class morphing_mutex {
   using timed_waiters = timed_waiter_count<P>;
   using tags = owner_tags<P>;
   using queue = wait_queue<P>;
-  // Times, in ns, by which an unlock decides about a requeued thread. Chosen; measurements: lab/pages: faults.
+  // Times, in ns, by which an unlock decides about a requeued thread. Chosen; lab/pages: faults has measurements.
   static constexpr std::uint64_t stays_asleep = 1000000;   // if another thread is certain to lock and unlock
   static constexpr std::uint64_t waits_in_turn = 4000000;  // after this time it is handed the mutex
   static constexpr std::uint64_t long_hold = 100000;       // a hold that is much longer than a wake-up

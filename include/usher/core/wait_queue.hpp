@@ -174,10 +174,9 @@ class wait_queue {
   /// or wakes another thread in vain.
   static void grant(waiter& first) { wake_as(first, waiter::granted); }
 
-  /// As grant(), but called by the owner of the mutex, which leaves the mutex locked: from here on the waiter owns it.
+  /// As grant(), called by the owner of the mutex, which leaves the mutex locked for the waiter.
   static void hand_over(waiter& first) { wake_as(first, waiter::handed_over); }
 
-  /// Returns whether a waiter that has been granted owns the mutex.
   static bool was_handed_over(const waiter& w) {
     return w.state.load(std::memory_order_relaxed) == waiter::handed_over;
   }

@@ -115,8 +115,7 @@ struct complete {
 
 }  // namespace waiting_contract
 
-/// The contract of a lock's second template parameter. The concept is never false: if W lacks a member, a static_assert
-/// ends the compilation. So it cannot select an overload or a branch of `if constexpr`.
+/// The contract of a lock's second template parameter. Not for conditions: a missing member is a compile error.
 template <class W>
 concept way_to_wait = waiting_contract::complete<W>::looked_through;
 

@@ -15,8 +15,7 @@
 // transition, wakes it. If the grant comes between the owner's transition and the owner's wake-up, the grant finds
 // `waiting` and wakes no thread. The waiter then owns the lock, but sleeps until the former owner's wake-up. Between
 // transition and wake-up the former owner only completes its hand-over; but this may contain a system call, and the
-// thread that it wakes may take its CPU. The wake-up may find no thread, or a thread that sleeps anew: each park is in
-// a loop, so this is harmless.
+// thread that it wakes may take its CPU.
 //
 // The owner changes the flags only of waiters that no other thread can grant before the hand-over. After the hand-over
 // it uses only their keys.

@@ -6,11 +6,10 @@
 // limits committed memory to the machine's memory (vm.overcommit_memory=2).
 //
 // Usually one thread maps a block: it claims the block's entry in the process's table, and the other threads wait for
-// the address. Without a claim, each thread that needs the block would map one and all but one would unmap theirs. The
-// wait is bounded: the claiming thread may be one that a fork did not copy, or the waiting thread itself, if a signal
-// handler has interrupted it. After the wait any thread may map the block: the first to write an address decides, and
-// the others unmap theirs. A child that is forked while a block is being mapped finds the table with or without the
-// address; without it, the child loses the address space of one block.
+// the address. The wait is bounded: the claiming thread may be one that a fork did not copy, or the waiting thread
+// itself, if a signal handler has interrupted it. After the wait any thread may map the block: the first to write an
+// address decides, and the others unmap theirs. A child that is forked while a block is being mapped finds the table
+// with or without the address; without it, the child loses the address space of one block.
 //
 //     mapping thread      block = mmap();  table = block (b1);  load the table (b2);  write the count or a handle (b3)
 //     another thread      reads the count or a handle;  loads the table, relaxed (b4);  accesses the block

@@ -1,9 +1,8 @@
 // Sleeping and waking by the kernel's futex, the clock by which sleeps are measured, and asymmetric fences by
 // membarrier.
 //
-// The word that a wake() names may have been freed by then, and its memory may be in other use. The wake-up may then
-// reach another thread, which is harmless because every park() is in a loop. errno belongs to the program: no function
-// here changes it. No function here is a cancellation point.
+// The word that a wake() names may have been freed by then: core/platform.hpp. errno belongs to the program: no
+// function here changes it. No function here is a cancellation point.
 #pragma once
 
 #include <linux/futex.h>
@@ -47,7 +46,6 @@ struct sleeping {
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, nullptr, mask);
   }
 
-  /// Sleeps on the upper half of a word of 64 bits.
   static void park(const std::atomic<std::uint64_t>& word, std::uint64_t expected, std::uint32_t mask) {
     USHER_PROBE1(sleep, key_of(word).word);
     count_sleep();
@@ -77,9 +75,9 @@ struct sleeping {
   /// Returns whether short sleeps end in time. They do not with a large timer slack (systemd's TimerSlackNSec,
   /// PR_SET_TIMERSLACK). After three naps in a row, of any threads, that ended at least 5 ms late, returns false for a
   /// thousand times the last delay, at most 100 s. A late nap counts only if its end was due after the last counted nap
-  /// had ended, because all threads share the delay when a process is stopped. One late nap proves nothing: the thread
-  /// may have waited for a CPU; on a machine that is loaded for long, three in a row may, too. The slack is not
-  /// queried, because a system-call filter may kill the process for the query.
+  /// had ended, because all threads share the delay when a process is stopped. A single late nap may have waited for a
+  /// CPU; on a machine that is loaded for long, three in a row may have, too. The slack is not queried, because a
+  /// system-call filter may kill the process for the query.
   static bool naps_end_in_time() {
     const std::uint64_t until = no_naps_until.load(std::memory_order_relaxed);
     return until == 0 || now() >= until;
@@ -132,8 +130,8 @@ struct sleeping {
   static constexpr std::uint32_t most_wake = most_cost / 3 + 1;  // a greater estimate would not change the cost
   /// The time that a wake-up takes the waking thread, in ns; at first the time that the default limit of polling
   /// implies. It estimates the third quartile: a shorter call lowers the estimate by 1/32 of it, a longer one raises it
-  /// by 3/32. A lower quantile would be too short, since a call is short if the woken thread must wait for a CPU. The
-  /// mean would be too long, since a call takes long if the woken thread takes the caller's CPU.
+  /// by 3/32. (A call is short if the woken thread must wait for a CPU, and takes long if this thread takes the
+  /// caller's CPU.)
   static inline constinit std::atomic<std::uint32_t> wake_time{default_spin / 3};
 
   static void note_nap(std::uint64_t end) {

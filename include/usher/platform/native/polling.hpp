@@ -45,8 +45,8 @@ struct polling {
     }
   }
 
-  /// Polls, and yields between loads after about a microsecond, because the awaited thread may need this CPU. A yield
-  /// without effect costs about as much as a few pauses.
+  /// Polls, and yields between loads after about a microsecond. A yield without effect costs about as much as a few
+  /// pauses.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::polling> limit)
       -> std::optional<decltype(word.load())> {
@@ -59,8 +59,7 @@ struct polling {
     return await_until(word, pred, order, limit.ns, [](unsigned) { give_way(); });
   }
 
-  /// Polls, then yields, then sleeps for short times between loads: with real-time priorities, a yield alone may not
-  /// let the thread that will change the word run.
+  /// Polls, then yields, then sleeps for short times between loads. The opening comment has the reason.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order,
                     pacing::endless<pacing::by::polling_then_yielding>) -> decltype(word.load()) {

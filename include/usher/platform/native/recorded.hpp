@@ -9,9 +9,8 @@
 //
 // With the macro USHER_RECORD, the classes are in the inline namespace `recorded`, and so differ from those without the
 // macro. Otherwise a mutex would be recorded wrongly if one source locked it without recording and another source
-// unlocked it with recording. So either all sources of a program must define the macro or none; only sources that share
-// no object may differ. The size of objects is the same with and without the macro. With the macro, destructors are not
-// trivial: they end the record of the object.
+// unlocked it with recording. So only sources that share no object may differ in the macro. The size of objects is the
+// same with and without the macro. With the macro, destructors are not trivial: they end the record of the object.
 #pragma once
 
 #include <atomic>

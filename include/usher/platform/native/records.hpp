@@ -65,9 +65,8 @@ struct records {
     return r != nullptr ? r->number.load(std::memory_order_relaxed) : 0;
   }
 
-  /// Returns a number that differs between all running threads: odd, above 2. It is 1 if the thread has no record
-  /// (yet), or a record whose address has a lower half of 0: such a thread is never certain to hold a mutex. Bits 7–31
-  /// are those of the record's address, bits 1–6 are 0. Costs one load from thread-local storage.
+  /// As in core/platform.hpp. It is 1 if the thread has no record (yet), or a record whose address has a lower half of
+  /// 0. Bits 7–31 are those of the record's address, bits 1–6 are 0. Costs one load from thread-local storage.
   static std::uint32_t owner_tag() { return current.owner_tag; }
   static void ensure_owner_tag() { self(); }
 

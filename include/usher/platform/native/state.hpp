@@ -57,7 +57,7 @@ struct process {
     return {spin - 1, yield - 1, sleep - 1};
   }
 
-  /// Sets the limits of the whole process. Each is at most one second; longer ones are shortened.
+  /// Sets the limits of the whole process, each to at most one second.
   static void set_limits(wait_limits l) {
     constexpr std::uint32_t most = 1000000000;
     usher_process_state.spin.store((l.spin < most ? l.spin : most) + 1, std::memory_order_relaxed);

@@ -69,8 +69,7 @@ enum numa_source : std::uint32_t {
 };
 
 /// The first records and nodes are members of process_state. All others are in blocks of records or blocks of nodes,
-/// which are mapped one at a time when one is needed (blocks.hpp). The reason: if a process locks its memory
-/// (mlockall), each mapped page is resident and counts against its limit.
+/// which are mapped one at a time when one is needed (blocks.hpp).
 inline constexpr std::size_t block_bytes = 65536;
 inline constexpr std::uint32_t records_a_block = block_bytes / sizeof(thread_record),
                                slots_a_block = block_bytes / sizeof(node_slot);

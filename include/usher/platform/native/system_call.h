@@ -73,7 +73,7 @@ long as_long(Integer value) {
   return long(value);
 }
 
-/// The arguments are integers and pointers. Returns the kernel's result: a negative value is an error number.
+/// Takes integers and pointers. Returns the kernel's result: negative is an error.
 template <class... Args>
 long system_call(long number, Args... args) {
   static_assert(sizeof...(args) <= 6);
