@@ -85,8 +85,8 @@ class condition_wait {
     return true;
   }
 
-  /// Gives up the wait. Returns true if a signal had already selected the waiter. It is then forwarded to another
-  /// waiter, if any.
+  /// Gives up the wait. Returns true if a signal had already selected the waiter. The signal is then forwarded to
+  /// another waiter, if any.
   static bool withdraw(waiter& me) {
     if (me.from.get()->leave(me)) return false;
     if (waiter* const other = of_chain(me.from.get()->forward_signal(me))) deliver(*other);

@@ -107,7 +107,7 @@ struct process {
     return count;
   }
 
-  /// Returns the same number as sysconf(_SC_NPROCESSORS_ONLN), from the same file, for example 0-3,8,10-11.
+  /// As sysconf(_SC_NPROCESSORS_ONLN), from the same file. The file's text is, for example, 0-3,8,10-11.
   static std::uint32_t online_cpus() {
     char text[1024] = {};
     const long file = system_call(SYS_openat, AT_FDCWD, "/sys/devices/system/cpu/online", O_RDONLY | O_CLOEXEC);

@@ -27,7 +27,7 @@ namespace native_detail {
 struct alignas(64) node_slot {
   queue_node<native>* queue() { return reinterpret_cast<queue_node<native>*>(this); }
   unsigned char raw[32];
-  std::atomic<node_handle> next;  ///< in the pool's list. Not a member of the node, so that it is a handle at any time
+  std::atomic<node_handle> next;  ///< link of the pool's list; outside `raw`, so that it always contains a handle
 };
 
 /// A thread's record. Only its owner accesses it. Its members are atomic only because the kernel orders a dead owner's
