@@ -1,5 +1,5 @@
-// The catalogue: every lock that is built, by name. The list itself is `catalog.list`; the build makes one
-// translation unit for each line of it.
+// The catalogue: every lock that is built, by name. The list is the file `catalog.list`; the build makes one
+// translation unit for each of its lines.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace usher::inline v2 {
 
-/// All locks in the order of `catalog.list`, each family's plain name first.
+/// All locks in the order of `catalog.list`. Of the ways of waiting of one lock, the default comes first.
 std::span<const lock_table* const> catalog();
 
 /// Returns the lock with that name, or null.

@@ -1,4 +1,4 @@
-// A condition variable for any lock, whose waiters are woken first in, first out, or mostly last in, first out.
+// A condition variable for any lock. Its waiters are woken first in, first out, or mostly last in, first out.
 //
 //     #include <mutex>
 //     #include <usher/condition_variable.hpp>
@@ -14,14 +14,14 @@
 //     c.notify_one();  c.notify_all();
 //
 // It works as std::condition_variable_any without stop tokens, with any type that has lock() and unlock(). The list of
-// waiters and its guarantees: core/wait_queue.hpp. notify_all() wakes one thread, and each thread wakes the next when
+// waiters and its guarantees: core/wait_queue.hpp. notify_all() wakes one thread. Each woken thread wakes the next when
 // it has locked the mutex again, so at most one of them competes for the mutex at a time. If the caller of notify_*()
 // holds a usher::timed_mutex, the unlock wakes the notified thread (core/wait_morphing.hpp); with other locks
-// notify_*() wakes it. Nothing is allocated. 56 bytes; a zeroed object is valid.
+// notify_*() wakes it. Nothing is allocated. An object has 56 bytes; zero bytes are a valid object.
 //
-// Destroying a condition variable on which threads wait that have not been notified is an error: they would never wake.
-// It may be destroyed right after notify_all(). If lock() throws within a wait, the next thread of a broadcast is woken
-// all the same. unlock() may throw only if the calling thread does not hold the mutex afterwards.
+// A condition variable must not be destroyed while it has waiters that have not been notified: they would never wake.
+// It may be destroyed right after notify_all(). If lock() throws within a wait, the next thread of a broadcast is still
+// woken. unlock() may throw only if the calling thread does not hold the mutex afterwards.
 #pragma once
 
 #include <condition_variable>  // std::cv_status
@@ -39,7 +39,7 @@ namespace usher::inline v2 {
 namespace native_detail {
 using condition_base = recorded_condition<basic_condition_variable<native>>;
 }
-inline namespace recorded {  // mutex.hpp
+inline namespace recorded {  // mutex.hpp says why
 #else
 namespace native_detail {
 using condition_base = basic_condition_variable<native>;

@@ -1,4 +1,4 @@
-// Locks for C++ programs that embed them.
+// Mutexes for C++ programs.
 //
 //     #include <usher/locks/twa.hpp>
 //     #include <usher/mutex.hpp>
@@ -12,14 +12,14 @@
 // A mutex is constant-initialised, trivially destructible, and free when its bytes are zero. No operation throws or
 // allocates from the heap. unlock() does not touch the mutex after the hand-over: the next owner may destroy it. Any
 // thread may unlock. A mutex on which threads wait when another thread forks is not reset in the child, and is unusable
-// there (libusher.so resets the mutexes of its program).
+// there. (The preload library libusher.so does reset its program's mutexes.)
 //
-// With the macro USHER_DEBUG, which all sources of a program must define or none, a lock() by the owner, an unlock() of
-// a free mutex and the destruction of a locked mutex end the program with one line (platform/native/owner_check.hpp). A
-// mutex is then larger, and its destructor not trivial.
+// With the macro USHER_DEBUG three errors end the program with one line (platform/native/owner_check.hpp): a lock() by
+// the owner, an unlock() of a free mutex, and the destruction of a locked mutex. Either all sources of a program define
+// the macro or none. A mutex is then larger, and its destructor not trivial.
 //
-// With the macro USHER_RECORD, which also all sources must define or none, `usher stat` records these locks as it
-// records pthread's (platform/native/recorded.hpp). Destructors are then not trivial.
+// With the macro USHER_RECORD `usher stat` records these mutexes as it records pthread's
+// (platform/native/recorded.hpp). Again either all sources define the macro or none. Destructors are then not trivial.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ namespace unrecorded {
 #endif
 
 #ifdef USHER_DEBUG
-inline namespace checked {  // other classes than without the macro, so that functions on them are not merged
+inline namespace checked {  // distinct classes: their functions must not be merged with those without the macro
 #endif
 
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
@@ -82,14 +82,14 @@ class mutex {
 
  private:
 #ifdef USHER_DEBUG
-  native_detail::checked_owner owner_;  // first: its address is the mutex's
+  native_detail::checked_owner owner_;  // first member: messages show its address as the mutex's
 #endif
   lock_type lock_;
 };
 
-/// A timed_mutex is 24 bytes larger than a mutex (requeue_words). A thread that waits with a deadline does not wait in
-/// the lock's queue, but beside it (core/timed_waiters.hpp). A thread that usher::condition_variable notifies while the
-/// mutex is held is woken only when the mutex is unlocked (core/wait_morphing.hpp).
+/// A mutex with deadlines, 24 bytes larger than `mutex` (requeue_words). A thread that waits with a deadline does not
+/// wait in the lock's queue, but on a word beside it (core/timed_waiters.hpp). If usher::condition_variable notifies a
+/// thread while the mutex is held, only the unlock wakes that thread (core/wait_morphing.hpp).
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
 class timed_mutex final : public requeue_mutex<native, Lock<native, waiting<native, Kind>>> {
  public:
@@ -137,7 +137,7 @@ class timed_mutex final : public requeue_mutex<native, Lock<native, waiting<nati
 #ifdef USHER_RECORD
 }  // namespace unrecorded
 
-inline namespace recorded {  // other classes than without the macro, so that functions on them are not merged
+inline namespace recorded {  // distinct classes, as in `checked` above
 
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
 class mutex : public native_detail::recorded_mutex<unrecorded::mutex<Lock, Kind>> {};

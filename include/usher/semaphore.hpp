@@ -6,8 +6,8 @@
 //     usher::semaphore l(0, usher::append_probability(0.001));       // mostly last in, first out
 //     s.acquire();  s.try_acquire();  s.try_acquire_for(1s);  s.release();
 //
-// Guarantees, cost and algorithm: core/semaphore_core.hpp. release() never waits, may be called from a signal handler,
-// and does not touch the semaphore after it has woken a waiter, which may destroy it. Nothing is allocated.
+// Guarantees, cost and algorithm: core/semaphore_core.hpp. release() never waits and may be called from a signal
+// handler. It does not touch the semaphore after it has woken a waiter, which may destroy it. Nothing is allocated.
 #pragma once
 
 #include <atomic>
@@ -32,28 +32,27 @@ static_assert(sizeof(semaphore_core<native>) == 32);
 namespace unrecorded {
 #endif
 
-/// A semaphore with the interface of std::counting_semaphore. The order in which waiters are served can be chosen. It
-/// has 40 bytes.
+/// A semaphore of 40 bytes with the interface of std::counting_semaphore and a choice of the order of service.
 class semaphore {
   using core = semaphore_core<native>;
 
  public:
   static constexpr std::ptrdiff_t max() noexcept { return core::max; }
 
-  /// `credits` above max() count as max(), and below 0 as 0.
+  /// `credits` above max() counts as max(), below 0 as 0.
   constexpr explicit semaphore(std::ptrdiff_t credits = 0, append_probability probability = {})
       : core_(clamped(credits)), probability_(probability) {}
   semaphore(const semaphore&) = delete;
   semaphore& operator=(const semaphore&) = delete;
 
-  /// Adds n credits, or as many as make max() in all. May be called from a signal handler.
+  /// Adds n credits, or only as many as are missing to max(). May be called from a signal handler.
   void release(std::ptrdiff_t n = 1) {
     if (n == 1)
       release_one();
     else
       core_.release(clamped(n));
   }
-  /// Adds a credit. Returns false, and adds none, if there are max() credits already.
+  /// Adds a credit. Returns false, and adds none, if there are already max() credits.
   bool release_one() { return core_.release(); }
 
   [[nodiscard]] bool try_acquire() { return core_.try_acquire(); }
@@ -76,7 +75,7 @@ class semaphore {
     return acquire_while_time([&] { return nanoseconds_until(deadline); });
   }
 
-  /// `remaining()` returns the nanoseconds that are left; 0: time has run out, and the result is false.
+  /// `remaining()` returns the nanoseconds left until the deadline. At 0 the wait ends and the result is false.
   template <class Remaining>
   bool acquire_while_time(Remaining remaining) {
     return core_.try_acquire() || wait([&](waiter& me) {
@@ -94,7 +93,7 @@ class semaphore {
     return n < 0 ? 0 : n < max() ? std::uint32_t(n) : core::max;
   }
 
-  /// `sleep(waiter)`: as in semaphore_core::wait().
+  /// `sleep(waiter)`: see semaphore_core::wait().
   template <class Sleep>
   [[gnu::cold]] bool wait(Sleep sleep) {
     waiter me;
@@ -108,7 +107,7 @@ class semaphore {
 #ifdef USHER_RECORD
 }  // namespace unrecorded
 
-inline namespace recorded {  // mutex.hpp
+inline namespace recorded {  // mutex.hpp says why
 
 class semaphore : public native_detail::recorded_semaphore<unrecorded::semaphore> {
  public:

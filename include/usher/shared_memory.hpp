@@ -9,11 +9,11 @@
 //     { const std::lock_guard guard(a.lock); a.balance += 10; }
 //
 // The region may be mapped at another address in each process: it contains no pointers. The program's data begins as
-// zero bytes, which are free locks; `create` takes a function that prepares the data before other processes may join.
+// zero bytes, which are free locks. `create` takes a function that prepares the data before other processes may join.
 //
 // A region can hold the locks whose waiters wait only on words of the lock and of queue nodes, with every way of
-// waiting: mcs, mcsg, mcsg+, mcsg++, clh, k42 and their -tls forms, the cohorts; tas, ttas, ticket, futex and others.
-// Locks with a process-wide array (the TWA family) do not compile.
+// waiting: mcs, mcsg, mcsg+, mcsg++, clh, k42 and their -tls forms, the cohorts; tas, ttas, ticket, futex and others. A
+// lock that uses an array of the process (the TWA family) does not compile.
 //
 // create() and join() throw std::system_error; the codes (std::errc):
 //     file_exists                      create: the file is not empty
@@ -24,24 +24,24 @@
 //     file_too_large                   create: no file can be so large
 //     not_enough_memory                create: the file is in memory (memfd, tmpfs), and not enough memory is available
 //     and the errors of ftruncate, posix_fallocate, fstat, pread and mmap. create() reserves all memory, so that
-//     no access fails later. If it throws, or `prepare` does, the file is empty again: create() may be tried again.
-// The descriptor may be closed afterwards.
+//     no access fails later. If create() or its `prepare` throws, the file is emptied: create() may be called again.
+// The file descriptor may be closed after create() or join().
 //
-// A process leaves by the destructor. At that time no thread of the process may hold a lock of the region, wait for one
-// or try to lock one. Other threads that have used a -tls lock should have ended: the region loses the node that each
-// of them has cached. The region itself is removed with its file.
+// The destructor of shared_region leaves the region. At that time no thread of the process may hold a lock of the
+// region, wait for one or try to lock one. Other threads that have used a -tls lock should have ended: the region loses
+// the node that each of them has cached. The region itself is removed with its file.
 //
-// fork: the child has joined, too, at the same address, and takes nodes of its own from its first lock() on. It does
-// not hold the locks that its parent holds. exec: the new program joins again.
+// fork: the child has joined, too, at the same address. It takes nodes of its own when it first locks. It does not hold
+// the locks that its parent holds. exec: the new program must join again.
 //
 // If a process dies, or ends by _exit or exec without leaving, its free nodes are given to processes that join later.
-// If one of its threads held a lock or waited for one, that lock stays locked for ever, as any mutex that is not robust
-// does; no error is reported. lost() counts such processes; after such an end the only safe way is a new region. The
-// nodes that the process had in use, one for each lock that a thread held, waited for or (-tls forms) had used, stay in
-// use. A process that can write to the region can break every lock in it.
+// If one of its threads held a lock or waited for one, that lock stays locked for ever, like any mutex that is not
+// robust; no error is reported. lost() counts such processes. After such an end the only safe way is a new region. The
+// nodes that the process had in use stay in use: one for each lock that a thread held or waited for, or, with a -tls
+// lock, had used. A process that can write to the region can break every lock in it.
 //
-// A process has at most 1088 nodes at a time. If no node is free for a thread, the thread locks as a guest (without a
-// node) if the lock takes guests; otherwise it tries again every millisecond.
+// A process has at most 1088 nodes at a time. If no node is free, a thread locks without a node (as a *guest*) if the
+// lock allows it; otherwise it tries again every millisecond.
 //
 // Processes that share a region must be in one PID namespace and should have a /proc; without /proc the nodes of dead
 // processes may stay taken.
@@ -99,11 +99,10 @@ class shared_region {
     if (bytes > std::size_t(std::numeric_limits<off_t>::max()) - sizeof(layout) - 4095)
       fail(EFBIG, "usher::shared_region: create");
     const std::size_t size = sizeof(layout) + (bytes + 4095) / 4096 * 4096;
-    // This is checked first, because posix_fallocate() would take all memory of the machine before it failed or the
-    // process was killed.
+    // Checked before posix_fallocate(), which would take all memory until it fails or the process dies.
     if (shared_memory_detail::is_in_memory(fd) && size > shared_memory_detail::available_memory())
       fail(ENOMEM, "usher::shared_region: create");
-    emptied_unless_ready file{fd};  // declared before the region, which leaves and unmaps the file first
+    emptied_unless_ready file{fd};  // constructed before `r`, so emptied after `r` has left and unmapped the file
     if (ftruncate(fd, off_t(size)) != 0) fail(errno, "ftruncate");
     if (const int error = posix_fallocate(fd, 0, off_t(size))) fail(error, "posix_fallocate");
     shared_region r(map(fd, size), size);
@@ -114,7 +113,7 @@ class shared_region {
     l->shares_in_all = shared_memory_detail::most_shares;
     r.enter();
     prepare(r.data());
-    l->ready.store(layout::ready_mark, std::memory_order_release);  // pairs with the load in join()
+    l->ready.store(layout::ready_mark, std::memory_order_release);  // release: pairs with the acquire load in join()
     file.ready = true;
     return r;
   }
@@ -128,8 +127,8 @@ class shared_region {
     if (s.st_size == 0) fail(EAGAIN, "usher::shared_region: join");
     const auto size = std::size_t(s.st_size);
     if (size < sizeof(layout)) fail(EINVAL, "usher::shared_region: join");
-    // The file is read, not mapped, because a create() that fails empties the file again. A region that is ready is
-    // never emptied.
+    // The word is read, not mapped: a create() that fails truncates the file, and then access to a mapping raises
+    // SIGBUS. A region that is ready is never truncated.
     std::uint64_t ready = 0;
     if (const ssize_t n = pread(fd, &ready, sizeof ready, offsetof(layout, ready)); n < 0) fail(errno, "pread");
     if (ready == 0) fail(EAGAIN, "usher::shared_region: join");
@@ -155,14 +154,14 @@ class shared_region {
   void* data() const { return static_cast<char*>(at_) + sizeof(layout); }
   std::size_t size() const { return size_ - sizeof(layout); }
 
-  /// An object in the program's data. Its type must be valid as zero bytes, or `prepare` has constructed it.
+  /// An object in the program's data. Zero bytes must be a valid T, unless `prepare` has constructed the object.
   template <class T>
   T& at(std::size_t offset) const {
     return *std::launder(reinterpret_cast<T*>(static_cast<char*>(data()) + offset));
   }
 
   /// The number of processes that ended without leaving and whose places are still taken. A process is not counted if
-  /// its end cannot be determined now, because no file descriptor is free.
+  /// no free file descriptor is left to find out whether it has ended.
   unsigned lost() const {
     const int saved = errno;
     unsigned n = 0;
@@ -174,7 +173,6 @@ class shared_region {
     return n;
   }
 
-  /// The number of nodes in use.
   unsigned nodes_in_use() const {
     unsigned n = 0;
     for (const auto& slot : static_cast<const layout*>(at_)->nodes)
@@ -183,7 +181,7 @@ class shared_region {
   }
 
  private:
-  /// Empties the file if create() fails, so that create() can be called again.
+  /// Empties the file if create() fails.
   struct emptied_unless_ready {
     int fd;
     bool ready = false;
@@ -242,8 +240,8 @@ class shared_mutex_in {
   lock_type lock_;
 };
 
-/// A node that the caller passes to each lock(), as in the papers: for the lock types mcs_with_node, mcsg_with_node,
-/// mcsg_plus_with_node. It serves one lock at a time.
+/// A node that the caller passes to each lock(), as in the papers. For the lock types mcs_with_node, mcsg_with_node and
+/// mcsg_plus_with_node. The node serves one lock at a time.
 template <class Name = void>
 class shared_node {
  public:

@@ -1,4 +1,4 @@
-// Read-write locks for C++ programs that embed them.
+// Read-write locks for C++ programs.
 //
 //     #include <usher/shared_mutex.hpp>
 //
@@ -9,17 +9,17 @@
 //     usher::shared_mutex<usher::phase_fair, usher::steady, usher::waiting_kind::spin_then_park,
 //                         usher::reader_rule::recursive> r;      // a thread may lock again for reading
 //
-// Without arguments: phase-fair, writers queue on usher::steady, spin-then-park. Guarantees and cost: locks/phase_fair.hpp;
+// Defaults: phase-fair, writers queue on usher::steady, spin-then-park. Guarantees and cost: locks/phase_fair.hpp;
 // algorithm and bounds: core/read_write_core.hpp.
 //
 // Phase-fair means that a reader waits behind a waiting writer. A thread that holds such a lock for reading must not
-// lock it again for reading, nor wait for a thread that is about to; std::shared_mutex does not allow the first either.
+// lock it again for reading (as with std::shared_mutex), nor wait for a thread that is about to lock it for reading.
 //
 // An object is constant-initialised, trivially destructible, and free when its bytes are zero. No operation throws or
-// allocates from the heap; the first readers of a process under `bravo` map a table of 32 KiB, and a program that
-// contains `bravo` registers a fork handler when it is loaded. unlock() and unlock_shared() do not touch the object after
-// the release. Any thread may call unlock_shared(). At most 2^23 − 1 readers may hold the lock or wait
-// for it at once. A lock that other threads used when a thread forked is unusable in the child.
+// allocates from the heap. Under `bravo`, the first readers of a process map a table of 32 KiB, and a program that
+// contains `bravo` registers a fork handler when it is loaded. unlock() and unlock_shared() do not touch the object
+// after the release. Any thread may call unlock_shared(). At most 2^23 − 1 readers may hold the lock or wait for it at
+// once. A lock that other threads used when a thread forked is unusable in the child.
 //
 // Experimental, not for production.
 //
@@ -58,11 +58,11 @@ class shared_mutex {
   [[nodiscard]] bool try_lock_shared() { return lock_.try_lock_shared(); }
   void unlock_shared() { lock_.unlock_shared(); }
 
-  /// The calling thread holds the lock for reading. True: it now holds it for writing; nobody has written in between.
-  /// False: another thread reads, writes or is about to, and the calling thread holds the lock for reading still. Never
-  /// waits.
+  /// Called with the lock held for reading. True: the thread now holds the lock for writing, and no other thread has
+  /// held it for writing in between. False: another thread holds the lock or is about to acquire it, and the calling
+  /// thread still holds the lock for reading. Never waits.
   [[nodiscard]] bool try_upgrade() { return lock_.try_upgrade(); }
-  /// The calling thread holds the lock for writing, and holds it for reading afterwards; nobody writes in between.
+  /// Turns the calling thread's hold for writing into one for reading. No other thread writes in between.
   void unlock_and_lock_shared() { lock_.unlock_and_lock_shared(); }
 
  protected:

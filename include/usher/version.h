@@ -1,4 +1,4 @@
-/* The release of these headers. It is written only here: CMake, the packages and the command read this file. */
+/* The version of these headers. It is defined only here: CMake, the packages and the command `usher` read this file. */
 #ifndef USHER_VERSION_H
 #define USHER_VERSION_H
 

@@ -1,12 +1,12 @@
-// A condition variable for any lock and any platform, whose waiters are woken first in, first out, or mostly last in,
+// A condition variable for any lock and any platform. Its waiters are woken first in, first out, or mostly last in,
 // first out. The list of waiters and its guarantees: wait_queue.hpp.
 //
-// notify_all() wakes one thread, and each thread wakes the next when it has the lock. If the caller owns the mutex, and
-// the mutex has requeue_words (timed_mutex), a notified thread is not woken but requeued to the mutex:
-// wait_morphing.hpp. A thread whose wait ends, by a grant, by time-out or because lock() or unlock() throws, leaves the
-// list. It passes on to another thread the rest of a broadcast's chain (the waiters that the broadcast has still to
-// wake), or a grant that came too late. If unlock() throws, the calling thread must not hold the mutex afterwards:
-// otherwise a thread notified earlier could not lock the mutex, and both threads would wait for ever.
+// If the caller of notify_*() owns the mutex, and the mutex has requeue_words (timed_mutex), a notified thread is not
+// woken but requeued to the mutex: wait_morphing.hpp. A thread whose wait ends, by a grant, by time-out or because
+// lock() or unlock() throws, leaves the list. It wakes the next thread of a broadcast's chain (the waiters that the
+// broadcast has still to wake). If it was granted after unlock() had thrown, it notifies another thread in its place.
+// If unlock() throws, the calling thread must not hold the mutex afterwards: otherwise a thread notified earlier could
+// not lock it, and both would wait for ever.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ class basic_condition_variable {
   basic_condition_variable(const basic_condition_variable&) = delete;
   basic_condition_variable& operator=(const basic_condition_variable&) = delete;
 
-  /// Returns false if a thread waits that has not been notified. Once it has returned true, no thread accesses the
-  /// object any more.
+  /// Returns false if a waiting thread has not been notified. After it has returned true, no thread accesses the
+  /// object.
   bool close() { return queue_.close(); }
 
   void notify_one() { wait_on::signal(queue_, queue::forwarding::none); }
@@ -53,7 +53,7 @@ class basic_condition_variable {
     });
   }
 
-  /// `remaining()` returns the nanoseconds until the time-out. Returns false if the time ran out before this thread was
+  /// `remaining()` returns the nanoseconds until the deadline. Returns false if it passed before this thread was
   /// notified.
   template <class Lock, class Remaining>
   bool wait_while_time(Lock& lock, Remaining remaining) {
@@ -74,8 +74,8 @@ class basic_condition_variable {
   }
 
  private:
-  /// A thread's stay in the queue. The destructor takes the thread out of the queue and wakes the next thread of a
-  /// broadcast, also after an exception.
+  /// The time that a thread spends in the queue. The destructor removes the thread from the queue and wakes the next
+  /// thread of a broadcast, also after an exception.
   template <class Mutex>
   class stay {
    public:
@@ -111,7 +111,7 @@ class basic_condition_variable {
    private:
     Mutex* const mutex_;
     typename P::template local<waiter> me_;
-    enum class by { unlock, lock, time, itself } ends_ = by::unlock;  ///< the step that throws if the block is left now
+    enum class by { unlock, lock, time, itself } ends_ = by::unlock;  ///< the step that throws if ~stay() runs now
   };
 
   template <class Lock, class Sleep>
@@ -121,7 +121,7 @@ class basic_condition_variable {
     return s.sleep_and_come_back(lock, sleep);
   }
 
-  // mutex_of(lock) returns the mutex: `lock` is a mutex itself or a std::unique_lock. words_of(mutex) returns the
+  // mutex_of(lock) returns the mutex: `lock` itself, or the mutex of a std::unique_lock. words_of(mutex) returns the
   // requeue_words of a mutex, or null if it has none. adopt(lock) makes a std::unique_lock the owner of its mutex after
   // the mutex was handed over to this thread.
   template <class Mutex>

@@ -1,16 +1,16 @@
-// How a thread waits on a condition variable, and how a signal reaches it: the common part of pthread_cond_wait() in
-// libusher.so, basic_condition_variable and the checker's scenarios. The list is in wait_queue.hpp, the mutex in
-// wait_morphing.hpp.
+// The algorithm by which a thread waits on a condition variable and a signal reaches it: the common part of
+// pthread_cond_wait() in libusher.so, basic_condition_variable and the checker's scenarios. The list of waiters is in
+// wait_queue.hpp, the mutex in wait_morphing.hpp.
 //
-//     enter()        under the mutex: the thread joins the queue
+//     enter()        with the mutex held: the thread joins the queue
 //                    … the caller unlocks the mutex …
-//     await_grant()  sleeps until a signal has reached the thread, or until it gives up
-//     come_back()    locks the mutex again, unless it was handed over, and delivers the rest of a broadcast's chain
+//     await_grant()  sleeps until a signal has reached the thread, or until the thread gives up
+//     come_back()    locks the mutex, unless its owner handed it over, and delivers the rest of a broadcast's chain
 //
-// `Target` is the waiter's mutex, as the signalling thread sees it:
+// `Target` gives the signalling thread access to the waiter's mutex:
 //
 //     requeue(w)     requeues a chain to the mutex (morphing_mutex::requeue); false: the caller wakes its first thread
-//     claim()        called if the mutex has been handed to the calling thread. False: another thread has taken it since
+//     claim()        called if the mutex was handed over to this thread; false: another thread has taken it since
 //     entered(), left()   called before and after the wait, with the mutex held if the caller holds it
 //
 // A signal selects one waiter, a broadcast selects all waiters as a chain, in one step. The signalling thread then
@@ -32,12 +32,12 @@ class condition_wait {
  public:
   using queue = wait_queue<P>;
 
-  /// The reasons for which a waiting thread's sleep ends; the thread then reads its state again.
+  /// The reasons for which a waiting thread's sleep ends. After each, the thread reads its state again.
   enum class wait_end {
-    woken,     ///< woken, perhaps spuriously
-    time,      ///< its time has run out
-    cancel,    ///< cancelled: a signal that has selected it goes to another thread
-    abandoned  ///< a fork has left the queue behind: no signal will come
+    woken,     ///< a wake-up, perhaps a spurious one
+    time,      ///< the deadline has passed
+    cancel,    ///< the thread is cancelled: if a signal has selected it, the signal goes to another thread
+    abandoned  ///< the process is a fork's child, in which no signal finds this waiter
   };
 
   /// The node of a waiting thread. It must not move until come_back() has returned.
@@ -51,13 +51,13 @@ class condition_wait {
   static void enter(waiter& me, queue& from, Target target, append_probability probability) {
     me.target = target;
     me.from.set(&from);
-    P::ensure_owner_tag();  // the owner tag of the mutex when this thread has locked it again
+    P::ensure_owner_tag();  // this thread will write its tag to the mutex when it has locked the mutex again
     me.target.entered();
     from.enter(me, probability);
   }
 
-  /// Undoes enter() after the mutex could not be unlocked because another thread owns it. Called only for mutexes to
-  /// which no thread is requeued, so the mutex cannot have been handed to this thread in the meantime.
+  /// Undoes enter() after the unlock of the mutex has failed because another thread owns it. Called only for mutexes to
+  /// which no thread is requeued, so no owner can have handed the mutex over to this thread in the meantime.
   static void undo_enter(waiter& me) {
     if (withdraw(me))
       if (waiter* const next = of_chain(queue::rest(me))) queue::grant(*next);
@@ -65,7 +65,7 @@ class condition_wait {
   }
 
   /// Returns true if a signal has reached the thread. `sleep(value, selected)` sleeps while `me.state` has that value,
-  /// and returns the reason for which it returned. Once the thread is selected, its deadline does not count any more.
+  /// and returns the reason for its return. Once the thread is selected, its deadline is ignored.
   template <class Sleep>
   static bool await_grant(waiter& me, Sleep sleep) {
     while (const auto state = queue::awake(me)) {
@@ -85,8 +85,8 @@ class condition_wait {
     return true;
   }
 
-  /// Gives up the wait. Returns true if a signal had selected the waiter: the signal has been forwarded to another
-  /// thread.
+  /// Gives up the wait. Returns true if a signal had already selected the waiter. The signal is then forwarded to
+  /// another waiter, if any.
   static bool withdraw(waiter& me) {
     if (me.from.get()->leave(me)) return false;
     if (waiter* const other = of_chain(me.from.get()->forward_signal(me))) deliver(*other);
@@ -94,7 +94,7 @@ class condition_wait {
     return true;
   }
 
-  /// `lock()` locks the mutex. Returns true if it was not called, since the previous owner has handed the mutex over.
+  /// `lock()` locks the mutex. Returns true if lock() was not called because the previous owner handed the mutex over.
   template <class Lock>
   static bool come_back(waiter& me, bool granted, Lock lock) {
     const bool has_it = owns_mutex(me);
@@ -104,13 +104,13 @@ class condition_wait {
     return has_it;
   }
 
-  /// Called once by a granted waiter. Returns whether it owns the mutex; also in a child process if a signal handler of
-  /// this thread has forked since the previous owner handed the mutex over.
+  /// Called once by a granted waiter. Returns whether it owns the mutex. The result is also right in a child process,
+  /// if a signal handler of this thread has forked since the previous owner handed the mutex over.
   static bool owns_mutex(waiter& me) { return queue::was_handed_over(me) && me.target.claim(); }
 
   // ---- a thread that signals --------------------------------------------------------------------------------
 
-  /// Signals one waiter. With `armed` the waiter may give up and forward the signal to another waiter (wait_queue.hpp).
+  /// Signals one waiter. `armed`: the waiter may give up and forward the signal to another waiter (wait_queue.hpp).
   static void signal(queue& q, typename queue::forwarding how = queue::forwarding::armed) {
     if (waiter* const w = of_chain(q.select_one(how))) deliver(*w);
   }

@@ -1,6 +1,5 @@
-// Every header includes this one first, directly or through another header of Usher. So a compiler that is set to an
-// older version of C++ reports one error before it reads any C++20. Every header also defines USHER_VERSION, the
-// release.
+// Every header of Usher includes this one first, directly or through another header. So a compiler set to an older
+// version of C++ reports one error before it reads any C++20. This header also gives every header USHER_VERSION.
 #pragma once
 
 #if __cplusplus <= 201703L

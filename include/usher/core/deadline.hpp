@@ -1,19 +1,18 @@
 // Conversion of deadlines into nanoseconds from now.
 //
-// A deadline may have any unit and representation, and may be the greatest value of its type. So it is compared as a
-// long double: no unit is too coarse, and no conversion overflows. The mantissa of 64 bits (x86-64) is exact for
-// nanoseconds.
+// A deadline may have any unit and representation, and may be the greatest value of its type. It is compared as a long
+// double: no unit is too coarse, and no conversion overflows. On x86-64 its 64-bit mantissa is exact for nanoseconds.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
 
 #include <cstdint>
-#include <mutex>  // durations, time points and clocks, as standard mutexes need them; <chrono> also has calendars
+#include <mutex>  // durations, time points and clocks; <chrono> would add the calendars
 
 namespace usher::inline v2 {
 
-/// Returns the nanoseconds until `deadline`, rounded up: 0 if it has passed, at most an hour, after which the caller
-/// asks again.
+/// Returns the nanoseconds until `deadline`, rounded up: 0 if it has passed, at most an hour. The caller then asks
+/// again.
 template <class Clock, class Duration>
 std::uint64_t nanoseconds_until(const std::chrono::time_point<Clock, Duration>& deadline) {
   using exact = std::chrono::duration<long double, std::nano>;
@@ -25,8 +24,7 @@ std::uint64_t nanoseconds_until(const std::chrono::time_point<Clock, Duration>& 
   return whole + (whole < left ? 1 : 0);
 }
 
-/// Returns the time of the steady clock that is `d` from now, rounded up: at most a year from now, and now if `d` is
-/// negative.
+/// Returns the time of the steady clock that is `d` from now, rounded up. Negative `d`: now; at most a year.
 template <class Rep, class Period>
 std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, Period>& d) {
   using clock = std::chrono::steady_clock;

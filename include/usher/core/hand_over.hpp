@@ -1,7 +1,6 @@
-// The hand-over through a queue node: a thread waits until its node is granted, and unlock() grants the node of the
-// successor.
+// The hand-over through a queue node: a thread waits until its node is granted; unlock() grants the successor's.
 //
-// After the grant, the granting thread does not touch the node: the waiter may have given the node back, and another
+// After the grant, the granting thread does not touch the node: the waiter may have released the node, and another
 // thread may use it. The granting thread wakes a sleeper by a key that it has formed before the grant.
 #pragma once
 
@@ -23,7 +22,7 @@ void prepare(node_handle h) {
   n.flag.store(flag_waiting, std::memory_order_relaxed);
 }
 
-/// Waits until `granted` is true of the node's flag.
+/// Waits until `granted(flag)` is true for the node's flag.
 template <platform P, class W, class Granted>
 [[gnu::always_inline]] inline void wait_for_flag(node_handle h, Granted granted) {
   if constexpr (requires { P::count_grant(); }) P::count_grant();
@@ -38,15 +37,13 @@ template <platform P, class W, class Granted>
   }
 }
 
-/// Waits until the node is granted.
 template <platform P, class W>
 [[gnu::cold]] void wait_for_grant(node_handle h) {
   wait_for_flag<P, W>(h, [](std::uint32_t f) { return f == flag_granted; });
 }
 
 /// Hands the lock to the thread that waits on this node. `granted`, the flag's last value, has the bit flag_granted; a
-/// lock may use the bits above flag_parked. The node may be reused before the wake-up, which is then a spurious one for
-/// another thread.
+/// lock may use the bits above flag_parked.
 template <platform P, class W>
 [[gnu::always_inline]] inline void grant_by_flag(node_handle h, std::uint32_t granted) {
   auto& flag = P::node(h).flag;
@@ -59,14 +56,13 @@ template <platform P, class W>
   }
 }
 
-/// Hands the lock to the thread that waits on this node in wait_for_grant().
 template <platform P, class W>
 void grant(node_handle h) {
   grant_by_flag<P, W>(h, std::uint32_t{flag_granted});
 }
 
-/// Returns the successor of the owner's node. If there is none, sets `tail` to free and returns no_node. This is MCS's
-/// unlock without the hand-over.
+/// Returns the node of the owner's successor. If there is no successor, frees the lock by setting `tail` to no_node,
+/// and returns no_node. This is MCS's unlock without the hand-over.
 template <platform P, class W>
 node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine) {
   auto& next = P::node(mine).next;

@@ -1,17 +1,18 @@
-// The memory of a lock whose waiters poll only if that is likely to pay: how long the lock is held, and on which NUMA
-// node its waiters poll. Rules 1, 2 and 5 of docs/default-lock.md, which has the measurements that chose the constants.
+// Measured state of a lock whose waiters poll only if polling is likely to pay: how long the lock is held, and on which
+// NUMA node its waiters poll. Rules 1, 2 and 5 of docs/default-lock.md, which has the measurements for the constants.
 //
-// Source: ours. A hold is the time from the end of lock to the beginning of unlock. Only holds of threads that came
-// through the lock's queue are measured.
+// Source: ours. A *hold* is the time from the end of lock() to the beginning of unlock(). Only holds of threads that
+// came through the lock's queue are measured.
 //
 //     bits 0–3    the class of the holds. Class 0 is for holds below 64 ns; each next class is for holds up to twice as
 //                 long
-//     bits 4–7    home: the NUMA node whose threads poll for brief holds, folded to 16 nodes
-//     bits 8–11   doubt: of the threads that polled beyond the limit of polling, those in vain less those that got the
-//                 lock then, kept between 0 and 15. A thread that got it within the limit does not count
-//     bits 12–31  the queue node of the last holder from the queue (handles are below 2^20), or when the lock was handed over
+//     bits 4–7    *home*: the NUMA node whose threads poll if holds are brief; the number is reduced to 16 nodes
+//     bits 8–11   *doubt*: of the threads that polled beyond the limit of polling, the number that polled in vain less
+//                 the number that got the lock, kept between 0 and 15. A thread that got the lock within the limit does
+//                 not count
+//     bits 12–31  the queue node of the last owner from the queue (handles are below 2^20), or the time of a hand-over
 //
-// Every field is written by a holder of the lock, so by one thread at a time.
+// Only the lock's owner writes these fields, so only one thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -23,13 +24,13 @@
 
 namespace usher::inline v2 {
 
-/// A value of the memory.
+/// A value of these bits.
 struct hold_memory {
   static constexpr std::uint32_t class_bits = 4, home_bits = 4, doubt_bits = 4;
   static constexpr std::uint32_t doubt_at = class_bits + home_bits, holder_at = doubt_at + doubt_bits;
   static constexpr std::uint32_t longest = (1u << class_bits) - 1, homes = (1u << home_bits) - 1;
   static constexpr std::uint32_t most_doubt = (1u << doubt_bits) - 1, too_much_doubt = 8;  // chosen
-  static constexpr std::uint32_t brief = 4;  ///< classes below this one, holds below 512 ns, are brief
+  static constexpr std::uint32_t brief = 4;  ///< classes below this one (holds below 512 ns) are brief
 
   std::uint32_t bits = 0;
 
@@ -37,7 +38,7 @@ struct hold_memory {
     return std::min(std::uint32_t(std::bit_width(ns / 64)), longest);
   }
   constexpr std::uint32_t hold_class() const { return bits & longest; }
-  /// The shortest hold of the class, in ns.
+  /// The shortest hold of this class, in ns.
   constexpr std::uint64_t least_hold() const { return hold_class() == 0 ? 0 : std::uint64_t{32} << hold_class(); }
   constexpr bool is_brief() const { return hold_class() < brief; }
   constexpr bool is_home(std::uint32_t numa_node) const { return (bits >> class_bits & homes) == (numa_node & homes); }
@@ -48,7 +49,7 @@ struct hold_memory {
     return {h << holder_at | doubt() << doubt_at | (home & homes) << class_bits | hold_class()};
   }
 
-  /// The memory at a hand-over, which keeps the time in place of the node: the low 20 bits.
+  /// The value at a hand-over: the low 20 bits of the time take the place of the node.
   constexpr hold_memory with_hand_over(std::uint32_t now) const {
     return {now << holder_at | (bits & ((1u << holder_at) - 1))};
   }
@@ -56,27 +57,26 @@ struct hold_memory {
     return ((now << holder_at) - (bits & ~((1u << holder_at) - 1))) >> holder_at;
   }
 
-  /// The memory after a thread has polled for longer than the limit, and got the lock by it or not.
+  /// The value after a thread has polled for longer than the limit, and has thereby got the lock or not.
   constexpr hold_memory after_long_poll(bool got_it) const {
     if (got_it) return {doubt() == 0 ? bits : bits - (1u << doubt_at)};
     return {doubt() == most_doubt ? bits : bits + (1u << doubt_at)};
   }
 
-  /// The memory after a hold of this length: the class moves by one towards the hold's class, so that it converges to
-  /// the class of the median hold.
+  /// The value after a hold of `ns`: the class moves by one towards the hold's class, and so converges to the median's.
   constexpr hold_memory after_hold(std::uint64_t ns) const {
     const std::uint32_t its = class_of(ns);
     return {its == hold_class() ? bits : its > hold_class() ? bits + 1 : bits - 1};
   }
 
-  /// For how long a thread is to poll, in ns, if it polls for `limit` in any case and a sleep costs `cost_of_sleep`; 0:
-  /// not at all, since it is unlikely to get the lock in that time, or would harm others.
+  /// Returns how long a thread is to poll, in ns, if the usual limit is `limit` and a sleep costs `cost_of_sleep`.
+  /// Returns 0 if the thread is unlikely to get the lock in that time, or would harm others.
   ///
-  /// Beyond the limit it polls unless that has failed more often than succeeded of late, and then once in 32 times: if
-  /// the holder has lost its CPU, a thread that polls keeps it away. It polls for a few holds: a thread that has not got
-  /// the lock by then is one of many. A look from another NUMA node takes the lock's cache line away for longer than
-  /// several brief holds, so only threads of home poll for brief holds. Holds that have not been measured yet count as
-  /// short.
+  /// Beyond the limit a thread polls for a few holds: if it has not got the lock by then, many others wait. If polling
+  /// beyond the limit has of late failed more often than it succeeded, only one thread in 32 does so: the owner may
+  /// have lost its CPU, and polling threads keep the CPU from it. A load from another NUMA node takes the lock's cache
+  /// line away for longer than several brief holds last, so only threads of home poll if holds are brief. Holds that
+  /// have not been measured yet count as short.
   template <class Random>
   constexpr std::uint64_t poll_for(std::uint64_t limit, std::uint64_t cost_of_sleep, std::uint32_t numa_node,
                                    Random random) const {
@@ -89,13 +89,13 @@ struct hold_memory {
   }
 };
 
-/// Tries to take a lock for `spin_budget` ns. Returns true if an attempt succeeded. The pause after an attempt is 8 to
-/// 24 times as long as the attempt was, at random. An attempt takes long if the lock's cache line is far away or
-/// contended; then attempts must be rare, since each delays the holder as well. For brief holds each pause is also at
-/// least 1.5 times the pause before.
+/// Tries to take a lock for `spin_budget` ns. Returns true if an attempt succeeded. The pause after an attempt is
+/// random, 8 to 24 times as long as the attempt. An attempt takes long if the lock's cache line is far away or
+/// contended; then attempts must be rare, since each delays the owner as well. If holds are brief, each pause is also
+/// at least 1.5 times the pause before.
 template <platform P, class W, class Word, class IsFree, class TryLock>
 bool poll_lock(const Word& word, IsFree is_free, TryLock try_lock, std::uint64_t spin_budget, bool brief) {
-  constexpr std::uint64_t pause_factor = 16, least_pause = 128, most_pause = 8192;  // ns
+  constexpr std::uint64_t pause_factor = 16, least_pause = 128, most_pause = 8192;  // pauses in ns
   std::uint64_t pause = least_pause, now = P::now();
   for (const std::uint64_t end = now + spin_budget; now < end;) {
     pause_between_attempts<P, W>(word, is_free, std::uint32_t(pause / 2 + P::random() % pause));

@@ -2,19 +2,20 @@
 // process when threads first contend, and returns it when its last user unlocks; meanwhile the eight bytes contain the
 // handle of the inflated state.
 //
-// Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998); here the large state is
-// returned, too, so that ten million mutexes need only as many inflated states as mutexes are contended at one time.
+// Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998). Here the large state is
+// also returned, so that ten million mutexes need only as many inflated states as mutexes are contended at one time.
 // Guarantees: those of the large lock while the lock is inflated, a ticket lock's (FIFO) while it is not; the change
 // from one to the other lets no thread overtake an earlier one. The doorway (drawing a number, or the large lock's
 // doorway) is not bounded: a number, or a place among the users, is taken by a compare-and-swap, which other threads
-// can make fail again and again. try_lock() fails while the lock is inflated: a thread owns it or is about to. If the
-// pool is empty the lock remains a ticket lock. Cost: without contention one compare-and-swap each way. Inflated: the
-// large lock's cost and one compare-and-swap more, on `users`, in each of lock and unlock. Layout: one 64-bit word.
+// can make fail again and again. try_lock() fails while the lock is inflated, because a thread owns it or is about to.
+// If the pool is empty the lock remains a ticket lock. Cost: without contention one compare-and-swap in each of lock
+// and unlock. Inflated: the large lock's cost, and one compare-and-swap more, on `users`, in each. Layout: one 64-bit
+// word.
 //
 //     bit 0 clear   ticket:    bits 1–31  next number to be given out     bit 32  a thread sleeps on the word
-//                              bits 33–63 number now served               free where the two numbers are equal
-//     bit 0 set     inflated:  bits 1–31  handle of the inflated state    bits 33–63 its generation; bit 32 is 0, so
-//                              that a waiter of the ticket lock cannot fall asleep on an equal upper half
+//                              bits 33–63 number now served; the lock is free if the two numbers are equal
+//     bit 0 set     inflated:  bits 1–31  handle of the inflated state    bits 33–63 its generation. Bit 32 is 0: so a
+//                              waiter of the ticket lock that is about to sleep cannot find the upper half unchanged
 //
 // An inflated state has the large lock and `users`: bits 0–31 the number of threads that hold the lock or wait for it,
 // 0: closed; bits 33–63 the generation, one more each time the state is taken. A thread enters by a compare-and-swap
@@ -25,9 +26,9 @@
 //     inflated, two or more users ──unlock: one user less, then the large lock's unlock──► inflated
 //     inflated, one user          ──unlock: users closed, word cleared──► free; the state is returned
 //
-// The inflating thread acquires the large lock on the owner's behalf: any thread may unlock a lock of ours. After an
-// unlock has decremented `users`, it does nothing but hand over the large lock. The state remains in use until then,
-// because the waiter that gets the large lock is still counted.
+// The inflating thread acquires the large lock on the owner's behalf; the owner may unlock it, because any thread may
+// unlock a lock of Usher. After an unlock has decremented `users`, it only hands over the large lock. The state remains
+// in use until then, because the waiter that gets the large lock is still counted.
 #pragma once
 
 #include <atomic>
@@ -48,11 +49,11 @@ class inflatable {
     lock_traits t = Large::traits;
     t.words = 2;
     t.bounded_doorway = false;
-    t.by_priority = false;  // the ticket lock and `users` ignore priorities
+    t.by_priority = false;  // neither the ticket lock nor `users` takes account of priorities
     t.checker_threads = 4;  // large locks come from a pool
     return t;
   }();
-  static constexpr bool announces_doorway = true;  ///< while it is not inflated, by P::doorway()
+  static constexpr bool announces_doorway = true;  ///< it calls P::doorway() while it is not inflated
 
   void lock() {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
@@ -74,8 +75,8 @@ class inflatable {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
     const wake_key key = P::key_of(word_);
     while ((seen & inflated) == 0) {
-      // (2) release: pairs with (1) in lock() and (3) in queue_up(). If a woken thread's number is not served yet, the
-      // thread sets `asleep` again.
+      // (2) release: pairs with (1) in lock() and (3) in queue_up(). It clears `asleep`. A woken thread whose number is
+      // not served yet sets the bit again.
       if (word_.compare_exchange_strong(seen, served_next(seen), std::memory_order_release, std::memory_order_relaxed))
           [[likely]] {
         if constexpr (W::parks) {
@@ -88,7 +89,7 @@ class inflatable {
     unlock_inflated();
   }
 
-  /// Sets both numbers of a lock that is not in use to n.
+  /// For tests: sets both numbers of an unused lock, the next and the served one, to n.
   void count_from(std::uint32_t n) {
     const std::uint64_t number = std::uint32_t(n * one);
     word_.store(number << 32 | number, std::memory_order_relaxed);
@@ -139,8 +140,8 @@ class inflatable {
     }
   }
 
-  /// Counts the caller among the users of the inflated state. Returns false if the state has been closed or belongs to
-  /// another lock now.
+  /// Counts the caller among the users of the inflated state. Returns false if the state is closed or belongs to
+  /// another lock.
   bool enter(std::uint64_t seen) {
     auto& users = P::template inflated<Large>(std::uint32_t(seen) >> 1).users;
     std::uint64_t u = users.load(std::memory_order_relaxed);
@@ -156,7 +157,7 @@ class inflatable {
   /// Returns false if it has given the state back: then `seen` is the current word.
   bool inflate(std::uint32_t h, std::uint64_t& seen) {
     auto& a = P::template inflated<Large>(h);
-    if (!a.lock.try_lock()) {  // for the owner; fails only for want of a node
+    if (!a.lock.try_lock()) {  // for the owner; fails only if no node is free
       P::template give_inflated<Large>(h);
       return queue_up(seen);
     }
@@ -208,15 +209,15 @@ class inflatable {
     std::uint64_t u = a.users.load(std::memory_order_relaxed);
     for (;;) {
       const bool last = count(u) == 1;
-      // Relaxed: no thread enters a closed state, and the critical section is published by (4) below or by the large
-      // lock's own release.
+      // Relaxed: no thread enters a closed state, and (4) below or the large lock's release publishes the critical
+      // section.
       if (a.users.compare_exchange_strong(u, u - 1, std::memory_order_relaxed, std::memory_order_relaxed)) {
         if (!last) return a.lock.unlock();
         break;
       }
       P::backoff(0);
     }
-    word_.store(0, std::memory_order_release);  // (4) pairs with (1): the lock is free, and perhaps gone
+    word_.store(0, std::memory_order_release);  // (4) pairs with (1); another thread may destroy the lock
     a.lock.unlock();
     P::template give_inflated<Large>(h);
   }
@@ -225,7 +226,7 @@ class inflatable {
 };
 
 /// The lock itself if it fits into the free bytes of a pthread_mutex_t, otherwise its inflatable form. The C library's
-/// own locks are left as they are: they are here for comparison.
+/// own locks stay as they are, for comparison.
 template <platform P, class W, class Lock>
 using embeddable_or_inflatable =
     std::conditional_t<Lock::traits.native_only || embeddable<Lock>, Lock, inflatable<P, W, Lock>>;

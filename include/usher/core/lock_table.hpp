@@ -1,4 +1,4 @@
-// A compiled lock as a table of functions: the only view of a lock outside the headers.
+// A compiled lock as a table of functions. Code outside the headers uses locks only through this table.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace usher::inline v2 {
 
-/// One lock with one way of waiting, compiled for the hardware. The functions take the address of `size` bytes
-/// aligned to `align`; all zero bytes is the unlocked state and destruction is a no-op.
+/// One lock with one way of waiting, compiled for the hardware. The functions take the address of `size` bytes aligned
+/// to `align`. All zero bytes are the free lock, and destruction is not needed.
 struct lock_table {
-  const char* name;    ///< as in USHER_LOCK: "twa", "twa-spin", …
-  const char* family;  ///< the plain name: "twa"
+  const char* name;    ///< as in the environment variable USHER_LOCK: "twa", "twa-spin", …
+  const char* family;  ///< the name without the suffix of the way of waiting: "twa"
   waiting_kind kind;
   const lock_traits* traits;
   std::size_t size;
@@ -23,10 +23,10 @@ struct lock_table {
   bool (*try_lock)(void* state);
   void (*unlock)(void* state);
   void (*lock_as_guest)(void* state);  ///< without a queue node; null if the lock takes no guests
-  std::size_t inflated_size = 0;       ///< of its inflated state (inflatable.hpp); 0: none
+  std::size_t inflated_size = 0;       ///< size of its inflated state (inflatable.hpp); 0: none
 
-  /// True if this way of waiting is the one with the plain name: spin-then-park, whose waiters need no CPU of their own
-  /// to make progress.
+  /// True if the lock's name has no suffix. Its way of waiting is then spin-then-park, which works with more waiters
+  /// than CPUs.
   bool plain() const { return std::string_view(name) == family; }
 };
 

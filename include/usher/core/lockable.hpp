@@ -1,20 +1,20 @@
-// The contract of a lock, checked where a lock enters the catalogue, usher::mutex, the simulator or the checker. The
-// part that no compiler can check is in CONTRIBUTING.md.
+// The contract of a lock. It is checked where a lock enters the catalogue, usher::mutex, the simulator or the checker.
+// CONTRIBUTING.md has the part that no compiler can check.
 //
 //   lock(), try_lock(), unlock()   on one object by any number of threads. try_lock() never waits.
-//   traits             its guarantees, as data: traits.hpp
+//   traits             the lock's guarantees, as data: traits.hpp
 //   all zero bytes     are the free lock, and the destructor is trivial (natively; other platforms call constructor
 //                      and destructor)
-//   touched_after_hand_over   must not be a member. It marks a paper's lock whose unlock() accesses the lock after the
-//                      hand-over; only the simulator and the checker take such a lock.
+//   touched_after_hand_over   must not be a member. It marks a lock from a paper whose unlock() accesses the lock after
+//                      the hand-over; only the simulator and the checker accept such a lock.
 //
 // Optional:
 //
 //   lock_as_guest()    as lock(), without a queue node
 //   has_certain_successor()   called by the owner: true only if another thread is certain to get the lock next
-//   unlock_is_due()    called by the owner: true if a thread that has waited long depends on this unlock
+//   unlock_is_due()    called by the owner: true if a thread that has waited long depends on this unlock (loiter.hpp)
 //   urgent_wait()      called by the owner: true if a thread with a real-time priority waits
-//   uncontended()      the word that is the whole lock while no thread waits: uncontended_word, below
+//   uncontended()      the word that is the lock's whole state while no thread waits: uncontended_word, below
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ namespace usher::inline v2 {
 
 namespace lock_contract {
 
-/// An instantiation of this class reports the members that L lacks.
+/// Instantiating this class is a compile error that names the members that L lacks, if any.
 template <class L>
 struct algorithm {
   static_assert(
@@ -71,10 +71,10 @@ struct zero_bytes : algorithm<L> {
 
 }  // namespace lock_contract
 
-// These concepts are for static_assert and template heads, not for conditions: if a member is missing, a compile error
-// names the member; the concept is never false.
+// These concepts are for static_assert and template heads, not for conditions: they are never false, because a missing
+// member is a compile error that names the member.
 
-/// On any platform.
+/// The contract on any platform.
 template <class L>
 concept lock_algorithm = lock_contract::algorithm<L>::looked_through;
 
@@ -83,9 +83,9 @@ concept lock_algorithm = lock_contract::algorithm<L>::looked_through;
 template <class L>
 concept lockable = lock_contract::zero_bytes<L>::looked_through;
 
-/// The result of uncontended(): lock() of the free lock changes this word from 0 to `held`, unlock() without a waiter
-/// changes it back, and neither writes anything else. So while no other thread can use the lock, a thread may change
-/// the word by a load and a store.
+/// The result of uncontended(). lock() of the free lock changes this word from 0 to `held`, unlock() without a waiter
+/// changes it back, and neither writes anything else. So while no other thread can use the lock, a thread may lock and
+/// unlock by plain loads and stores of this word.
 template <class Word, class Value>
 struct uncontended_word {
   Word& word;

@@ -1,12 +1,11 @@
 // The common part of queue locks that take threads out of their queue and put them back: lists of queue nodes, each
-// named by one handle. For locks that prefer the threads of one NUMA node, called home, there is also the list of
-// remote threads, which ran on other NUMA nodes when they arrived.
+// list named by one handle. Some of these locks prefer the threads of one NUMA node, called *home*. They also have a
+// list of *remote* threads, those that ran on other NUMA nodes when they arrived.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1, MCSCRN: "the identity of the currently preferred 'home' NUMA
 // node, and a list of remote threads".
 //
-// The lock protects these lists and `home`. queue_node::mark is the NUMA node on which the queue node's thread ran when
-// it arrived.
+// The lock protects these lists and `home`. queue_node::mark is the NUMA node on which the node's thread arrived.
 #pragma once
 
 #include <type_traits>
@@ -18,10 +17,9 @@
 
 namespace usher::inline v2 {
 
-/// A list of nodes, named by its youngest node, the one added last; no_node: empty. It is a ring, so the youngest node
-/// is linked to the eldest:
+/// A list of nodes, named by its youngest node, the one added last; no_node: empty. It is a ring:
 ///
-///     youngest ─older→ … ─older→ eldest ─older→ youngest         newer: the other way round
+///     youngest ─older→ … ─older→ eldest ─older→ youngest         `newer` links in the other direction
 template <platform P>
 struct node_ring {
   static node_handle eldest(node_handle youngest) { return P::node(youngest).newer.get(); }
@@ -57,7 +55,7 @@ struct node_ring {
   }
 };
 
-/// Nodes linked by `next`, as in a queue.
+/// Nodes linked by `next`, as in a lock's queue.
 struct node_chain {
   node_handle first = no_node, last = no_node;
 };
@@ -69,8 +67,8 @@ void graft(typename P::template atomic<node_handle>& tail, node_handle mine, nod
   P::node(c.last).next.store(no_node, std::memory_order_relaxed);
   if (next == no_node) {
     node_handle expected = mine;
-    // Release: the store of no_node to the last node's `next` comes before the link that the next arrival writes there,
-    // after it has found the node in the tail; mcscr.hpp explains this at (3). No acquire: the tail was this thread's
+    // Release: the store of no_node above must come before the link that the next arrival writes to the same `next`,
+    // after it has found the node c.last in the tail; see (3) in mcscr.hpp. No acquire: the tail named this thread's
     // own node.
     if (tail.compare_exchange_strong(expected, c.last, std::memory_order_release, std::memory_order_relaxed)) return;
     next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
@@ -79,7 +77,7 @@ void graft(typename P::template atomic<node_handle>& tail, node_handle mine, nod
 }
 
 /// Home and the list of remote threads, in one word. The word is a member of this class, or the lock provides it. No
-/// thread on the list runs on the home node.
+/// thread on the list arrived on the home node.
 ///
 ///     bits 0–23   the youngest remote thread's node, 0: none       bits 24–31   home
 ///
@@ -100,26 +98,26 @@ class remote_threads {
 
   bool empty() const { return youngest() == no_node; }
   std::uint32_t home() const { return word_.get() >> handle_bits; }
-  /// Called for the first node of a queue: empties the list and makes the NUMA node of this thread home.
+  /// Called for the first node of a queue: empties the list and makes that node's NUMA node home.
   void begin(node_handle first) { set(no_node, numa_node_of(first)); }
   bool is_remote(node_handle h) const { return numa_node_of(h) != home(); }
 
-  /// Moves remote threads from the queue's front to the list while the front has a known successor. It moves at most
-  /// `most_culled` threads, so it takes constant time. Returns the node that is in front afterwards.
+  /// Moves remote threads from the queue's front to the list as long as the front has a known successor. It moves at
+  /// most `most_culled` threads, so it takes constant time. Returns the node that is then at the front.
   node_handle cull(node_handle front) {
     for (unsigned i = 0; i < most_culled && is_remote(front); i++) {
       const node_handle behind = P::node(front).next.load(std::memory_order_acquire);
       if (behind == no_node) break;
-      const std::uint32_t unchanged = home();  // read first with every compiler, so that simulated runs are the same
+      const std::uint32_t unchanged = home();  // read before add(): a fixed order for simulated runs
       set(node_ring<P>::add(youngest(), front), unchanged);
       front = behind;
     }
     return front;
   }
 
-  /// Returns the next owner: `front`, unless it is remote and the last node of the queue. In that case home moves. If
-  /// the list is empty, home moves to the NUMA node of `front`. Otherwise it moves to the NUMA node of the list's
-  /// eldest thread, and the listed threads of that NUMA node are put before `front`.
+  /// Returns the next owner. This is `front`, unless `front` is remote and the last node of the queue: then home
+  /// changes. If the list is empty, home becomes the NUMA node of `front`, which is the next owner. Otherwise it
+  /// becomes that of the list's eldest thread, and the listed threads of this NUMA node are put before `front`.
   node_handle next_owner(node_handle front) {
     if (!is_remote(front) || P::node(front).next.load(std::memory_order_relaxed) != no_node) return front;
     if (empty()) {
@@ -131,10 +129,10 @@ class remote_threads {
     return c.first;
   }
 
-  /// Moves home to the NUMA node of the eldest remote thread. Takes all threads of that NUMA node off the list, in the
-  /// order in which they joined it. `residents`: a list of threads at the old home; they are remote now, and go to the
-  /// end of the list. The call walks over the whole list: the caller ensures that calls are rare, or that the list is
-  /// empty after as many calls as there are NUMA nodes.
+  /// Makes the NUMA node of the eldest remote thread home. Takes all threads of that NUMA node off the list, in the
+  /// order in which they joined it. `residents` is a list of threads of the old home: they are remote now, and are
+  /// appended to the list. The call walks over the whole list. The caller ensures that calls are rare, or that the list
+  /// is empty after as many calls as there are NUMA nodes.
   node_chain change_home(node_handle residents = no_node) {
     const node_handle end = youngest();
     node_handle left = end, h = node_ring<P>::eldest(end);
@@ -157,7 +155,7 @@ class remote_threads {
     return moved;
   }
 
-  /// As successor_or_free() of hand_over.hpp, for a lock that has the queue and this list only. On average one call in
+  /// As successor_or_free() of hand_over.hpp, for a lock that has only the queue and this list. On average one call in
   /// `period` makes the NUMA node of the eldest remote thread home.
   node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine,
                                 std::uint32_t period) {

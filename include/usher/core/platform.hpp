@@ -1,69 +1,71 @@
-// The contract between a lock and the machine it runs on.
+// The contract between a lock and the machine on which it runs.
 //
 // A lock is a template over a platform and a way of waiting. The same source is compiled for the hardware
-// (`platform/native.hpp`) and for any other machine that keeps this contract: a simulated one, a model checker.
+// (`platform/native.hpp`) and for any other machine that keeps this contract, such as a simulator or a model checker.
 //
 // Every platform provides (T is an integer of 32 or 64 bits):
 //
 //   atomic<T>          std::atomic's interface, every order written out. Where a store must be ordered before a later
 //                      load, use sequentially consistent operations or a read-modify-write, never a fence.
-//   plain<T>           data that the lock protects: get() and set(). Race-checked by a checker, free natively.
+//   plain<T>           data that the lock protects: get() and set(). A checker detects races on it; natively it costs
+//                      nothing.
 //   await(w, pred, o, policy)   the only way to spin on a word: returns the first value loaded with order o that
 //                      satisfies pred. The policy, one of namespace `pacing` below, is the thread's action between two
 //                      loads. With a limit, `pacing::polling.within(ns)`, await() returns nullopt after about ns
 //                      nanoseconds.
 //   backoff(ns)        a bounded pause in a retry loop around a read-modify-write. Every such loop contains it, or
 //                      waits in another way in each round.
-//   park(w, v, mask)   sleeps while w == v, until a wake() on w whose mask has a bit in common with `mask`. A 64-bit w
-//                      is compared by its upper half. May return spuriously. park_for(w, v, mask, ns), 32 bits only:
-//                      sleeps at most ns nanoseconds. nap(w, v, mask, ns, bits): as park_for, for a thread that relies
-//                      on the limit and not on a wake-up. But a thread that sets one of `bits` in w must wake a
-//                      sleeper; a checker tests that.
-//                      naps_end_in_time(), optional: false while short sleeps were seen to end late.
-//   cost_of_sleep(n)   optional: what a sleep costs in ns, if the limit of polling n is the default; otherwise n. It is
-//                      known from note_wake(ns): a thread's wake-up of another has taken so long.
+//   park(w, v, mask)   sleeps while w == v, until a wake() on w whose mask has a bit in common with `mask`. Of a 64-bit
+//                      w only the upper half is compared. May return spuriously. park_for(w, v, mask, ns), 32 bits
+//                      only: sleeps at most ns nanoseconds. nap(w, v, mask, ns, bits): as park_for, but the thread
+//                      needs no wake-up, since the limit ends its sleep. But a thread that sets one of `bits` in w must
+//                      wake a sleeper; a checker tests this.
+//                      naps_end_in_time(), optional: false while short sleeps have been observed to end late.
+//   cost_of_sleep(n)   optional: the cost of a sleep in ns if n is the default limit of polling, otherwise n. The
+//                      platform learns the cost from note_wake(ns): one thread's wake-up of another took ns.
 //   key_of(w)          names w for wake(). The key is formed *before* the operation that gives the lock away, because
 //                      nothing of the lock may be touched after this operation.
-//   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then; a stray wake-up is harmless, because
-//                      every park stands in a loop.
-//   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if none is left. Nodes are
-//                      type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
+//   wake(key, mask, n) wakes at most n sleepers. The word may have been freed and reused by then: the
+//                      wake-up then reaches another thread, which is harmless because every park is in a loop.
+//   take_node()        takes a queue node for the calling thread. Returns its 32-bit handle, or 0 if no node is left.
+//                      Nodes are type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
 //   cached_node()      returns the node that the calling thread has cached; if there is none, acts as take_node().
 //                      cache_node(h): the calling thread caches node h for its next cached_node(), whichever thread
 //                      took h; if it has cached a node already, it gives h back. No thread touches a cached node.
 //                      Where nodes belong to no thread (native), these are take_node() and give_node().
 //   node(h)            the node of a handle.
-//   thread_index()     a small number that only the calling thread has, from 1 on; 0 if it can have no record.
-//   numa_node()        the NUMA node on which the calling thread runs, below most_numa_nodes: a guess, for the thread
-//                      may be moved at any time. On a machine with more nodes, several nodes share a number.
+//   thread_index()     a small number above 0, different for all running threads; 0 if the thread can have none.
+//   numa_node()        the NUMA node on which the calling thread runs, below most_numa_nodes. It may be outdated,
+//                      because the thread may migrate at any time. If there are more nodes, several share a number.
 //   cpus()             the number of CPUs of the machine at the first call; all later calls return the same number.
 //   salt(lock)         a number that a lock hashes in place of its address.
-//   random()           32 random bits; bernoulli(n): true once in n.
+//   random()           32 random bits; bernoulli(n): true with probability 1/n.
 //   now()              nanoseconds of a steady clock.
-//   fork_epoch()       a number that differs between a process and its children, never 0. A list of waiting threads
-//                      that was last used in another epoch has threads that do not exist in this process.
-//   count_limit(n)     the limit of a count of threads whose field has room for n: n, known at compile time. A checker
-//                      returns a smaller number, the same in a whole execution, so that a few threads reach it.
+//   fork_epoch()       a number that differs between a process and its children, never 0. If a list of waiting threads
+//                      was last used in another epoch, its threads do not exist in this process.
+//   count_limit(n)     the limit of a counter of threads whose field has room for n, which is known at compile time:
+//                      natively n. A checker returns a smaller number, the same in a whole execution, so that a few
+//                      threads reach it.
 //   limits()           how long to poll and to yield before sleeping, and how long to sleep between loads: nanoseconds.
 //   leader(step)       optional: tells an observer the state of a leader of a group of waiters (locks/mcsg_plus.hpp).
 //   doorway(lock), admitted(lock)   hooks by which a test observes arrival and admission; empty natively. lock() begins
-//                      with doorway(). A lock with a retry loop before its doorway calls it again right after the
-//                      operation that is the doorway: the lock's guarantees count from there.
+//                      with doorway(). A lock with a retry loop before its doorway calls doorway() again right after
+//                      the operation that is the doorway: the lock's guarantees count from this call.
 //
 // Some platforms also provide these groups of operations. Each group has a concept, for the locks that need the group:
 //
 //   platform_with_tables
-//   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real
-//                      machines), one for each process and kind of table, all zero at first. Tag::kind is the meaning
-//                      of the words.
+//   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>), all zero at first. Each process has one
+//                      table for each kind of table. The size is a power of two, Tag::size on real machines. Tag::kind
+//                      is the meaning of the words.
 //   platform_with_inflation
 //   take_inflated<T>() takes an inflated state, with room for a large lock T, from a pool. Returns a handle of at most
-//                      31 bits, or 0 if no state is left, or retake_inflated if the call has enlarged the pool. An
-//                      enlargement takes time: before the caller calls again, it checks whether it still needs a state.
+//                      31 bits, or 0 if no state is left, or retake_inflated if the call has only enlarged the pool.
+//                      This takes time: before the caller calls again, it checks whether it still needs a state.
 //                      inflated<T>(h).lock is unlocked, inflated<T>(h).users is as its last use left it. The memory is
 //                      never unmapped. give_inflated<T>(h) may be called by any thread, with the lock unlocked.
 //   platform_with_priorities
-//   thread_id()        names the calling thread to priority(id), as long as it lives; not 0.
+//   thread_id()        identifies the calling thread for priority(id), as long as it lives; not 0.
 //   priority()         the calling thread's real-time priority, above 0; 0: it has none. The sleeping thread with the
 //                      highest priority is served first. priority(id): the priority of another thread. May be a system
 //                      call: only called right before a thread goes to sleep, and only if there is another thread to
@@ -71,20 +73,19 @@
 //   platform_with_stack_objects
 //   local<T>           an object that a thread puts on its stack and other threads access while it waits: *x, x->.
 //   platform_with_asymmetric_fences
-//   fence_light(), fence_heavy()   a pair of asymmetric fences. Of two threads that each write, then call one of them,
-//                      then read the other's word, at least one sees the other's write if one of them called the heavy
-//                      fence. The light fence costs (next to) nothing, the heavy one microseconds; it returns false
-//                      where the system has none, and nothing is ordered then. Not for locks.
+//   fence_light(), fence_heavy()   a pair of asymmetric fences. Two threads each write a word, then call a fence, then
+//                      read the other's word. If at least one of the fences is the heavy one, at least one thread sees
+//                      the other's write. The light fence costs (next to) nothing, the heavy one microseconds. The
+//                      heavy one returns false where the system has none, and nothing is ordered then. Not for locks.
 //   platform_with_owner_tags: priorities and asymmetric fences, and
-//   owner_tag()        distinguishes the calling thread from all others that live: odd, above 2; 1 if it has none
-//                      (yet). Called in fast paths. ensure_owner_tag(): gives the thread a tag from now on, if
-//                      possible.
+//   owner_tag()        a number that differs between all running threads: odd, above 2; 1 if the thread has none (yet).
+//                      Called in fast paths. ensure_owner_tag(): gives the thread a tag from now on, if possible.
 //
 //   platform_with_visible_readers: owner tags, and
-//   visible_readers()  a table of visible_slots words (atomic<uint64_t>; a power of two), one for each process, all zero
-//                      at first; null as long as no call of prepare_visible_readers() has succeeded. A child's table has
-//                      the ids that are in slots of the thread that forked, for each lock visible_slot_of().
-//   lock_id(lock)      names a lock in that table: not 0, different for all locks that exist.
+//   visible_readers()  a table of visible_slots words (atomic<uint64_t>), a power of two, one table for each process,
+//                      all zero at first; null until a call of prepare_visible_readers() has succeeded. In the child of
+//                      a fork the table has only the ids in slots of the thread that forked: visible_slot_of().
+//   lock_id(lock)      identifies a lock in that table: not 0, different for all locks that exist.
 //
 // The concepts state the whole contract: if a platform lacks an operation, the compile error is one line that names it.
 #pragma once
@@ -100,19 +101,18 @@
 
 namespace usher::inline v2 {
 
-/// The meaning of the words of a process-wide table. Locks of one process share a table only if its words mean the same
-/// to them.
+/// The meaning of the words of a process-wide table. Locks share a table only if its words mean the same to all.
 enum class table_kind : std::uint8_t {
-  counts,      ///< TWA's: only that a word changes has a meaning, not its value
+  counts,      ///< as in TWA: the values have no meaning, only the fact that a word changes
   identities,  ///< 0, or the handle of the waiter
-  chains,      ///< node handles; empty in the child of a fork
+  chains,      ///< handles of queue nodes; all 0 in the child of a fork
 };
 
 /// How long a waiter stays awake, in nanoseconds. Read in cold paths only.
 struct wait_limits {
-  std::uint32_t spin;           ///< spin-then-park: polling, about one switch's round trip
-  std::uint32_t yield;          ///< yield-then-park: giving the CPU away
-  std::uint32_t sleep = 50000;  ///< sleep: between two loads. Chosen, not measured
+  std::uint32_t spin;           ///< for spin-then-park: the time of polling, about the round trip of one thread switch
+  std::uint32_t yield;          ///< for yield-then-park: the time during which the waiter yields its CPU
+  std::uint32_t sleep = 50000;  ///< for sleep: the time between two loads. Chosen, not measured
 };
 
 /// Names a word for wake(): the key under which its sleepers are found.
@@ -120,30 +120,30 @@ struct wake_key {
   void* word;
 };
 
-/// Returned by take_inflated() in place of a handle: it has enlarged the pool and has taken no state.
+/// Returned by take_inflated() in place of a handle: the call has enlarged the pool, but has taken no state.
 inline constexpr std::uint32_t retake_inflated = ~std::uint32_t{0};
 
 /// The object that a handle of take_inflated() names.
 template <class P, class T>
 struct inflated_state {
-  typename P::template atomic<std::uint64_t> users;  ///< inflatable.hpp
+  typename P::template atomic<std::uint64_t> users;  ///< number of threads that use the state: inflatable.hpp
   alignas(128) T lock;
 };
 
 inline constexpr std::uint32_t every_sleeper = ~std::uint32_t{0};
 inline constexpr int all = 0x7fffffff;
 
-/// The actions of a thread between two loads of a word: the policies of await(). Without a limit await() returns the
-/// value; with a limit, `policy.within(ns)`, it returns a std::optional. Everything in a policy is known at compile
-/// time, except the nanoseconds.
+/// The policies of await(): the actions of a thread between two loads of a word. Without a limit await() returns the
+/// value; with a limit, `policy.within(ns)`, it returns a std::optional. Only the nanoseconds of a policy are run-time
+/// values.
 namespace pacing {
 
 enum class by : std::uint8_t {
-  polling,                ///< pauses; with a limit it offers its CPU to others after about a microsecond
-  yielding,               ///< gives its CPU away
-  polling_then_yielding,  ///< polls for about a microsecond, then gives its CPU away: for waits that are usually short
-  sleeping,               ///< sleeps for a fixed time; nothing wakes it
-  monitoring,             ///< an instruction that waits for the word to be written, where the processor has one
+  polling,                ///< pauses; with a limit, yields its CPU between loads after about a microsecond
+  yielding,               ///< yields its CPU
+  polling_then_yielding,  ///< polls for about a microsecond, then yields its CPU: for waits that are usually short
+  sleeping,               ///< sleeps for a fixed time; no thread wakes it
+  monitoring,             ///< uses an instruction that waits until the word is written, where the processor has one
 };
 
 template <by By>
@@ -161,20 +161,19 @@ struct endless<by::sleeping> {
   std::uint64_t period;
 };
 
-// The policies that a platform provides. These are used with and without a limit:
+// Platforms provide these policies. With and without a limit:
 inline constexpr endless<by::polling> polling{};
-// Without a limit:
+// Only without a limit:
 inline constexpr endless<by::polling_then_yielding> polling_then_yielding{};
 constexpr endless<by::sleeping> sleeping(std::uint64_t period_ns) {
   return {period_ns};
 }
-// With a limit:
+// Only with a limit:
 inline constexpr endless<by::yielding> yielding{};
 inline constexpr endless<by::monitoring> monitoring{};
 
 }  // namespace pacing
 
-// The contract: each requirement has the error message for a platform that does not meet it.
 namespace platform_contract {
 
 template <class A, class T>
@@ -224,7 +223,7 @@ concept awaits_endlessly = awaits<P, pacing::endless<By>, std::uint32_t>;
 template <class P, pacing::by By>
 concept awaits_within = awaits<P, pacing::within<By>, std::optional<std::uint32_t>>;
 
-/// Checked first: without atomics the other checks cannot be written.
+/// Checked first, because the other requirements use atomic<T>.
 template <class P, bool HasAtomics = has_atomics<P>>
 struct words {
   static_assert(HasAtomics, "a platform needs atomic<T>: std::atomic's loads, stores and read-modify-writes");
@@ -345,7 +344,7 @@ struct words<P, true> {
       }, "a platform needs admitted(lock)");
 };
 
-/// An instantiation of this class reports the operations that P lacks.
+/// Instantiating this class is a compile error that names the operations that P lacks, if any.
 template <class P>
 struct complete : words<P> {
   static constexpr bool looked_through = true;
@@ -359,8 +358,7 @@ struct sample_lock {};
 
 }  // namespace platform_contract
 
-// The optional groups, as concepts for use in conditions: for a platform without the group the concept is false, and no
-// error is reported.
+// The optional groups, as concepts for conditions: for a platform without the group they are false, not an error.
 
 template <class P>
 concept offers_tables = requires {

@@ -1,37 +1,37 @@
-// A read-write lock for any platform: phase-fair, with any lock of the catalogue as the queue of its writers, and, if
-// wanted, biased towards readers (BRAVO). The functions work on words and a writers' lock that the caller provides, so
-// that an object of another layout, such as a pthread_rwlock_t, can hold them. The locks themselves: phase_fair.hpp.
+// A read-write lock for any platform. It is phase-fair, has any lock of the catalogue as the queue of its writers, and
+// is biased towards readers (BRAVO) if Biased is true. The functions work on words and a writers' lock that the caller
+// provides, so that objects of another layout, such as a pthread_rwlock_t, can contain them. The locks: phase_fair.hpp.
 //
 // Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems"
 // (Real-Time Systems 2010), the phase-fair ticket lock PF-T; Dice and Kogan, "BRAVO – Biased Locking for Reader-Writer
 // Locks" (ATC 2019), Listing 1. Three things differ from PF-T. Writers queue on a lock of the catalogue instead of a
-// ticket lock, and only while another writer is there. The thread at the head of that queue claims the words, gives
-// the queue's lock back, and then works: so unlock() is one operation, whichever way the writer came, and touches
-// nothing afterwards. Waiters may sleep and may give up.
+// ticket lock, and only while another writer is there. The writer at the head of that queue claims the lock, unlocks
+// the queue's lock, and only then enters its critical section: so unlock() is one operation, whether the writer has
+// queued or not, and touches nothing afterwards. Waiters may sleep and may give up.
 //
 //     read_write_words.hpp     the words, and how threads wait on them
 //     read_write_windows.hpp   a writer waits for the readers inside; the rule for recursive readers
 //     read_write_bias.hpp      visible readers (BRAVO)
 //
-//     lock_shared()    in: arrivals + 1. If `writing` was set, waits until `writing` and `phase` are not what they were
-//     unlock_shared()  out: exits + 1. The last reader before a writer that sleeps wakes it
+//     lock_shared()    in: arrivals + 1. If `writing` was set, waits until `writing` or `phase` has changed
+//     unlock_shared()  out: exits + 1. The last reader for which a sleeping writer waits wakes it
 //     lock()           in: sets `writing` if neither `writing`, `queue` nor `biased` is set. Else joins the queue; its
-//                      head waits until `writing` is clear, and sets it. Then waits until exits equal the arrivals that
-//                      there were when it set `writing`
+//                      head waits until `writing` is clear, and sets it. Then waits until the exits equal the number of
+//                      arrivals at the time when it set `writing`
 //     unlock()         in: clears `writing`, phase + 1
 //
 // Phase-fair. A reader waits for at most one writer: it is counted in the next writer's arrivals, so that writer does
-// not own the lock before the reader has left. A writer that has claimed the lock waits for the readers that had come
-// before, and for no others. Between two writers all readers that wait are admitted.
+// not own the lock before the reader has left. A writer that has claimed the lock waits only for the readers that had
+// arrived before the claim. Between two writers all waiting readers are admitted.
 //
-// Upgrade: a reader that is the only one, with no writer about, becomes the writer in one step. It never waits: two
-// readers that waited for each other to leave would deadlock.
+// Upgrade: if a reader is the only one, and no writer holds the lock or waits, it becomes the writer in one step. It
+// never waits, because two readers that each waited for the other to leave would deadlock.
 //
-// Forks. The child has the parent's words. renew() makes them those of a lock that only the calling thread uses. The
-// platform removes the ids of the parent's other visible readers from the child's table. It keeps each id that is in the
-// slot of the thread that forked, which may be that of another thread (1 pair of threads in 4096): then the lock counts a
-// reader that the child does not have. An object that begins its life forgets the ids at its address:
-// forget_visible_readers(), renew().
+// Forks. The child has a copy of the parent's words. renew() turns them into those of a lock that only the calling
+// thread uses. The platform removes the ids of the parent's other visible readers from the child's table. It keeps each
+// id that is in a slot of the thread that forked. One pair of threads in 4096 shares a slot, so such an id may be
+// another thread's: then the lock counts a reader that the child does not have. A new object removes the ids of an
+// earlier object at its address: forget_visible_readers(), renew().
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
 
   // ---- readers ------------------------------------------------------------------------------------------------
 
-  /// `remaining()` returns the nanoseconds that are left, or is no_limit. False: the time is over.
+  /// `remaining()` returns the nanoseconds until the deadline, or is no_limit. Returns false if the time is over.
   template <class Remaining = no_limit>
   bool lock_shared(Remaining remaining = {}) {
     if constexpr (Biased)
@@ -71,14 +71,14 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
 
   using base::enter_visibly;
 
-  // lock_shared() in parts, for a caller whose fast path shall contain no calls: if enter_visibly() is false or the lock
-  // is not biased, arrive(); if has_to_wait(), lock_shared_after().
+  // lock_shared() in parts, for a caller whose fast path must contain no calls. If enter_visibly() is false or the lock
+  // is not biased, it calls arrive(); then, if has_to_wait() is true, lock_shared_after().
 
   std::uint32_t arrive() {
     // (1) acquire: pairs with (2), the unlock of the last writer.
     return in_.fetch_add(one, order::acquire);
   }
-  /// Whether the reader must wait, or set `biased`.
+  /// Returns whether the reader must wait, or must set `biased`.
   static bool has_to_wait(std::uint32_t seen) { return (seen & writing) != 0 || sets_biased(seen); }
   template <class Remaining>
   bool lock_shared_after(std::uint32_t seen, Remaining remaining) {
@@ -112,7 +112,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
     return lock_after(claimed, seen, remaining);
   }
 
-  // lock() in parts, as lock_shared().
+  // lock() in parts, for callers as those of arrive().
 
   bool claim_at_once(std::uint32_t& seen) {
     seen = in_.load(order::relaxed);
@@ -136,7 +136,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
       if (in_.compare_exchange_weak(seen, seen + writing, order::acquire, order::relaxed)) break;  // (5)
       P::backoff(0);
     }
-    // As many readers have left as had come before the claim: this is false only if `in` has wrapped in between.
+    // This was true right before the claim. It is false now only if `in` has wrapped in between.
     if (has_left(seen)) return true;
     release(0);
     return false;
@@ -144,19 +144,19 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
 
   void unlock() { release(0); }
 
-  /// The writer becomes a reader, without a moment in which another writer could get the lock.
+  /// The writer becomes a reader. No other writer can get the lock in between.
   void unlock_and_lock_shared() { release(one); }
 
-  /// A reader becomes the writer if no other thread reads, and no other writes or waits to write. It never waits. False:
-  /// the thread is a reader still. (Some other threads' attempts to lock may make it fail, too.)
+  /// Makes the only reader the writer if no writer waits. False: the thread is still a reader. (Some attempts of other
+  /// threads to lock may make it fail, too.)
   bool try_upgrade() {
     std::uint32_t seen = in_.load(order::relaxed);
     for (;;) {
       if ((seen & writing) != 0) return false;
       if ((seen & (queue | biased)) != 0) return try_claim_in_queue(true);
       if (!has_left(seen - one)) return false;
-      // (5) The arrivals become those without this thread. It has acquired the last unlock as a reader; acquire is needed
-      // for the visible readers that a writer has found to have left, before it gave up and released the lock.
+      // (5) This thread is removed from the arrivals. It acquired the last unlock when it became a reader. Acquire is
+      // still needed for visible readers that a writer saw leave before that writer gave up and released the lock.
       if (in_.compare_exchange_weak(seen, seen - one + writing, order::acquire, order::relaxed)) break;
       P::backoff(0);
     }
@@ -167,14 +167,13 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
 
   // ---- the rest -----------------------------------------------------------------------------------------------
 
-  /// Whether no thread holds the lock or waits for it. Acquire: a caller that then ends the lock's life comes after all
-  /// owners.
+  /// Returns whether no thread holds the lock or waits for it. Acquire: for a caller that then destroys the lock.
   bool is_idle() const {
     const std::uint32_t seen = in_.load(order::acquire);
     return (seen & writing) == 0 && has_left(seen) && !has_queued() && !has_visible();
   }
 
-  /// Called in the child of a fork by its only thread, which holds the lock as given: `reads` times, or for writing.
+  /// Called in the child of a fork by its only thread, which holds the lock `reads` times for reading, or for writing.
   void renew(std::uint32_t reads, bool writes) {
     forget_visible_readers();
     forget_waiters();
@@ -184,8 +183,8 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
 
   using base::forget_visible_readers, base::has_visible_readers;
 
-  /// As renew(), for a lock whose reads by the calling thread are not known: all of the parent's readers count as its
-  /// own. A fork in the middle of this leaves words that give the same result in that child.
+  /// As renew(), if the number of reads by the calling thread is not known: all of the parent's readers count as its
+  /// own. A fork in the middle of this function leaves words that give the same result in that child.
   void renew_from_words(bool writes) {
     forget_waiters();
     const std::uint32_t left = out_.load(order::relaxed) & (0 - one);
@@ -194,9 +193,9 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
     out_.store(left, order::relaxed);
   }
 
-  /// Whether it may be that 2^21 readers are there by arrivals, a quarter of what the words can count; has_too_many()
-  /// then knows. `seen` is a value of `in`. Exits may be of readers that have come after it: the difference is negative
-  /// then, and wraps if the thread did not run for a while.
+  /// Returns whether 2^21 readers, a quarter of what the words can count, may be counted in the arrivals;
+  /// has_too_many() gives the exact answer. `seen` is a value of `in`. The exits may include readers that arrived after
+  /// `seen` was read: then the difference is negative, and it wraps if the thread did not run for a while.
   bool may_have_too_many(std::uint32_t seen) const {
     return std::int32_t(seen - out_.load(order::relaxed)) >= most_difference;
   }
@@ -209,10 +208,10 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
     }
   }
 
-  // ---- by the only thread of a process ------------------------------------------------------------------------
-  // False, with nothing changed, if the lock is not free for it or has marks: the caller calls the function above then.
-  // The words are counters, which a signal handler's calls leave at other values. So each is changed by one instruction
-  // that a handler cannot interrupt (P::add_alone(), P::replace_alone()), not by a load and a store.
+  // ---- by the only thread of a process ------------------------------------------------------------------------ The
+  // functions below return false, and change nothing, if the lock is not free for the thread or has flags set; the
+  // caller then calls the general function. The words are counters: after a signal handler's calls they may have other
+  // values. So each is changed by one instruction that a handler cannot interrupt (P::add_alone(), P::replace_alone()).
 
   bool lock_shared_alone(std::uint32_t& seen) {
     if ((in_.load(order::acquire) & (writing | biased)) != 0) return false;
@@ -236,7 +235,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
     return P::replace_alone(in_, seen, seen - writing + to_next_phase(seen));
   }
 
-  /// For tests: sets both numbers of a free lock to n.
+  /// For tests: sets the arrivals and the exits of a free lock to n.
   void count_from(std::uint32_t n) {
     in_.store(n * one + (n & 31) * one_phase, order::relaxed);
     out_.store(n * one, order::relaxed);
@@ -253,7 +252,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
   static constexpr bool has_limit = base::template has_limit<Remaining>;
   static constexpr std::int32_t most_difference = 1 << 30;  // 2^21 readers
 
-  /// In the child of a fork: the writers that waited do not exist there.
+  /// Called in the child of a fork, in which the writers that waited do not exist.
   void forget_waiters() {
     writers_.~Writers();
     ::new (&writers_) Writers{};
@@ -264,8 +263,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
 
   // ---- a writer's way to the lock -----------------------------------------------------------------------------
 
-  /// Claims the lock after the writers that have come before. `seen` becomes the value of `in` right before the claim.
-  /// False: the time is over.
+  /// Claims the lock in the queue's order. `seen` becomes the value of `in` before the claim. False: the time is over.
   template <class Remaining>
   [[gnu::cold, gnu::noinline]] bool claim_in_turn(std::uint32_t& seen, Remaining remaining) {
     if (refuses(remaining)) return false;
@@ -275,7 +273,7 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
         if (writers_.try_lock())
           leave_queue();
         else
-          words_.queued.fetch_sub(1, order::relaxed);  // `queue` may stay set; the next writer that leaves clears it
+          words_.queued.fetch_sub(1, order::relaxed);  // `queue` may stay set, until the next writer leaves
         return false;
       }
     } else {
@@ -284,15 +282,14 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
     if constexpr (Biased)
       if ((in_.load(order::relaxed) & biased) != 0) revoke();
     const bool claimed = wait_on_in([](std::uint32_t v) { return (v & writing) == 0; }, remaining);
-    // No other thread sets `writing`: `queue` is set, and this thread has the writers' lock. Relaxed: wait_on_in() is
-    // (5).
+    // No other thread sets `writing`: `queue` is set, and this thread has the writers' lock. wait_on_in() was (5).
     if (claimed) seen = in_.fetch_add(writing, order::relaxed);
     leave_queue();
     return claimed;
   }
 
-  /// After this no writer that comes later claims the lock directly, and no reader sets `biased`, until the thread has
-  /// left the queue. A queued writer's doorway is that of the writers' lock.
+  /// Joins the queue. Until the thread has left it, no later writer claims the lock directly, and no reader sets
+  /// `biased`. A queued writer's doorway is that of the writers' lock.
   void enter_queue() {
     words_.queued.fetch_add(1, order::relaxed);
     in_.fetch_or(queue, order::release);  // (6) release: pairs with (7)
@@ -301,13 +298,13 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
   bool has_queued() const { return words_.queued.load(order::relaxed) % one_give_up != 0; }
 
   /// Called by the thread that has the writers' lock. Clears `queue` if the thread is the last one in the queue. Only a
-  /// thread with that lock does so, and it sets `queue` again, before it unlocks, if a writer has come meanwhile. So
-  /// `queue` is set as long as a thread in the queue has the writers' lock.
+  /// thread with the writers' lock clears `queue`, and before it unlocks, it sets `queue` again if a writer has joined
+  /// meanwhile. So `queue` is set as long as a thread in the queue has the writers' lock.
   void leave_queue() {
     if (words_.queued.fetch_sub(1, order::relaxed) % one_give_up == 1) {
-      // (7) acquire: pairs with (6). If this clears the mark of a writer that has just come, its increment is seen.
-      // Release: pairs with (5). A thread that gives up may have seen by (b4) that visible readers had left; a writer that
-      // then claims the lock without a search must come after them.
+      // (7) acquire: pairs with (6). If this clears the flag that a new writer has just set, has_queued() sees that
+      // writer. Release: pairs with (5). A thread that gives up may have seen by (b4) that visible readers had left; a
+      // writer that then claims the lock without a search must come after these readers.
       in_.fetch_and(~queue, order::acq_rel);
       if (has_queued()) in_.fetch_or(queue, order::relaxed);
     }
@@ -317,8 +314,8 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
       writers_.unlock();
   }
 
-  /// try_lock() and try_upgrade() of a lock that is biased or has the mark of a queue: claims it if no other thread has
-  /// it, without waiting. (`queue` stays set if a writer has given up.)
+  /// try_lock() and try_upgrade() of a lock with `biased` or `queue` set: claims the lock without waiting, if no other
+  /// thread has it. (`queue` stays set after a writer has given up.)
   [[gnu::cold, gnu::noinline]] bool try_claim_in_queue(bool reads) {
     if (!writers_.try_lock()) return false;
     enter_queue();
@@ -326,10 +323,10 @@ class read_write_core : private read_write_bias<P, W, Writers, Biased> {
     bool claimed = (seen & writing) == 0;
     if constexpr (Biased)
       if (claimed && (seen & biased) != 0) revoke();
-    const std::uint32_t own = reads ? one : 0;  // this reader: one of the arrivals, also if it was visible
+    const std::uint32_t own = reads ? one : 0;  // the caller's own arrival; if it was visible, revoke() counted it
     for (seen = in_.load(order::relaxed); claimed; P::backoff(0)) {
       claimed = has_left(seen - own);
-      // Relaxed: (5) above. No other thread has claimed the lock since, or does: this one has the writers' lock.
+      // Relaxed: (5) is above. No other thread has claimed the lock since, because this one has the writers' lock.
       if (claimed && in_.compare_exchange_weak(seen, seen - own + writing, order::relaxed, order::relaxed)) break;
     }
     leave_queue();

@@ -1,25 +1,26 @@
 // The words of a read-write lock, and how threads wait on them. The other parts of the lock derive from this one:
-// read_write_windows.hpp, read_write_bias.hpp, read_write_core.hpp. The numbers of operations in the comments, (1) to (9)
-// and (b1) to (b7), are those of all four.
+// read_write_windows.hpp, read_write_bias.hpp, read_write_core.hpp. The numbers of memory operations in the comments,
+// (1) to (9) and (b1) to (b7), are common to these four headers.
 //
-//     in     bit 0        writing: a writer has claimed the lock. It owns it once the readers before it have left
+//     in     bit 0        writing: a writer has claimed the lock. It owns the lock when the readers before it have left
 //            bits 1–5     phase: changes when a writer unlocks, or lets waiting readers pass
 //            bit 6        queue: writers are in the queue; only its head may claim the lock
 //            bit 7        asleep: a thread sleeps on this word, or is about to
-//            bit 8        biased: readers may enter by a slot of the visible readers: read_write_bias.hpp
-//            bits 9–31    arrivals: how many readers have come
+//            bit 8        biased: readers may enter by a slot of the table of visible readers: read_write_bias.hpp
+//            bits 9–31    arrivals: the number of readers that have arrived
 //     out    bit 0        sleeping: the claiming writer sleeps on this word, or is about to
 //            bit 1        draining: the claiming writer waits for exits
 //            bits 2–8     the lower 7 bits of the number of exits for which that writer waits: one exit in 128 wakes it
-//            bits 9–31    exits: how many readers have left
+//            bits 9–31    exits: the number of readers that have left
 //     queued   bits 0–23    the number of writers that are in the queue or on the way to it
-//              bits 24–31   give-ups: how many writers have claimed the lock and given up since one of them last had to wait
-//                           for readers and got the lock; not more than most_give_ups. The claiming writer changes them
-//     timed    writers with a deadline, who wait beside the queue (timed_waiters.hpp)
-//     inhibit  until when no reader sets `biased`, in 1024 ns; 0: not inhibited
+//              bits 24–31   give-ups: the number of writers that have claimed the lock and then given up, since a
+//                           writer last got the lock after it had waited for readers; at most most_give_ups. Only the
+//                           claiming writer changes this field
+//     timed    writers with a deadline, which wait beside the queue (timed_waiters.hpp)
+//     inhibit  the time until which no reader sets `biased`, in units of 1024 ns; 0: no such time
 //
-// Arrivals less exits is the number of readers that have come and not left, those inside and those that wait. Both
-// numbers wrap; at most 2^23 − 1 readers may be there at once.
+// Arrivals less exits is the number of readers that hold the lock or wait for it. Both numbers wrap; there may be at
+// most 2^23 − 1 such readers at once.
 #pragma once
 
 #include <atomic>
@@ -36,7 +37,7 @@ namespace usher::inline v2 {
 /// How readers and waiting writers are ordered.
 enum class reader_rule : std::uint8_t {
   phase_fair,  ///< a reader waits behind a waiting writer. A thread must not lock again for reading
-  recursive,   ///< no reader waits without limit behind a writer that only waits. A thread may lock again for reading
+  recursive,   ///< no reader waits without limit behind a waiting writer. A thread may lock again for reading
 };
 
 /// The words of a read-write lock, all zero at first.
@@ -45,11 +46,11 @@ struct read_write_words {
   typename P::template atomic<std::uint32_t> in, out, queued, timed, inhibit;
 };
 
-/// The time limit of a thread that waits for ever. A type that is derived from it, as any `remaining`, may have a function
-/// refuses(): true if the lock is held for writing by the calling thread itself, which then does not wait.
+/// The `remaining` of a thread that waits without a limit. A type derived from it, like any `remaining`, may have a
+/// function refuses(), true if the calling thread holds the lock for writing: then it does not wait.
 struct no_limit {};
 
-/// The words of one lock for the length of an operation, and what all of its parts do with them.
+/// References to the words of one lock during one operation, and the functions that all parts of the lock use.
 template <platform_with_asymmetric_fences P, class W, class Writers>
 class read_write_base {
  protected:
@@ -67,14 +68,14 @@ class read_write_base {
   static constexpr std::uint32_t one_give_up = 1 << 24;  // in `queued`
 
   static constexpr std::uint32_t low_bits(std::uint32_t number) { return (number & 0x7f) << 2; }
-  /// What is to be added to `in` for the next phase: the phase wraps without a carry.
+  /// Returns the amount to add to `in` for the next phase: the phase wraps without a carry into the next field.
   static constexpr std::uint32_t to_next_phase(std::uint32_t seen) {
     return (seen & phases) == phases ? 0 - phases : one_phase;
   }
 
   static constexpr bool has_left(std::uint32_t out, std::uint32_t seen) { return out / one == seen / one; }
 
-  /// Whether as many readers have left as had come when `in` was `seen`.
+  /// Returns whether the exits equal the arrivals that `in` had when it was `seen`.
   bool has_left(std::uint32_t seen) const {
     // (4) acquire: pairs with (3), the unlock of each reader.
     return has_left(out_.load(order::acquire), seen);
@@ -85,7 +86,7 @@ class read_write_base {
   template <class Remaining>
   static constexpr bool has_limit = !std::is_base_of_v<no_limit, Remaining>;
 
-  /// Whether the calling thread would wait for itself.
+  /// Returns whether the calling thread would wait for itself.
   template <class Remaining>
   static bool refuses(const Remaining& remaining) {
     if constexpr (requires { remaining.refuses(); })
@@ -94,8 +95,8 @@ class read_write_base {
       return false;
   }
 
-  /// Waits until `pred` holds for the word. Before the thread sleeps, the word is changed to `mark(word)`. False: the
-  /// time is over. Acquire: all that the comments of the callers say.
+  /// Waits until `pred` holds for the word. Before the thread sleeps, it changes the word to `mark(word)`. Returns
+  /// false if the time is over. The loads are acquire; the callers say with which operations they pair.
   template <class Pred, class Mark, class Remaining>
   static bool wait_on(word& w, Pred pred, Mark mark, Remaining remaining) {
     if constexpr (!has_limit<Remaining>) {
@@ -114,8 +115,8 @@ class read_write_base {
         std::uint32_t seen = w.load(order::acquire);
         if (pred(seen)) return true;
         const std::uint32_t marked = mark(seen);
-        // Relaxed: the mark orders nothing. The thread that changes the word next sees the mark or comes before it; in
-        // the second case this operation fails.
+        // Relaxed: the mark orders nothing. The next thread to change the word sees the mark, or comes first: then this
+        // fails.
         if (marked != seen && !w.compare_exchange_strong(seen, marked, order::relaxed, order::relaxed)) {
           P::backoff(0);
           continue;
@@ -136,7 +137,7 @@ class read_write_base {
     return false;
   }
 
-  /// Waits on `in`, whose sleepers all wake when a writer unlocks or lets readers pass.
+  /// Waits on `in`, whose sleepers are all woken when a writer unlocks or lets readers pass.
   template <class Pred, class Remaining>
   bool wait_on_in(Pred pred, Remaining remaining) {
     return wait_on(
@@ -145,27 +146,28 @@ class read_write_base {
 
   // ---- exits and phases ---------------------------------------------------------------------------------------
 
-  /// Counts a reader's exit, and wakes the writer that waits for it.
+  /// Counts a reader's exit. If the claiming writer sleeps until this exit, wakes it.
   void count_exit() {
     const wake_key key = P::key_of(out_);
-    // (3) release: pairs with (4), the writer's look at the exits. Nothing of the lock is touched after it.
+    // (3) release: pairs with (4), the writer's load of the exits. Nothing of the lock is touched after it.
     const std::uint32_t seen = out_.fetch_add(one, order::release);
     if constexpr (W::parks)
       if ((seen & sleeping) != 0) [[unlikely]]
         if (low_bits((seen + one) / one) == (seen & low_bits_of_target)) P::wake(key, every_sleeper, 1);
   }
 
-  /// A reader waits until the phase of its arrival is over. False: the time is over, and the reader is not counted.
+  /// Waits until the phase of the reader's arrival is over. False: the time is over, and the arrival is subtracted
+  /// again.
   template <class Remaining>
   [[gnu::cold, gnu::noinline]] bool wait_for_phase(std::uint32_t seen, Remaining remaining) {
     const std::uint32_t mine = seen & (writing | phases);
     const auto is_over = [mine](std::uint32_t v) { return (v & (writing | phases)) != mine; };
-    if (refuses(remaining)) {  // the phase lasts as long as this thread writes
+    if (refuses(remaining)) {  // this thread itself is the writer: the phase cannot end
       in_.fetch_sub(one, order::relaxed);
       return false;
     }
     if (wait_on_in(is_over, remaining)) return true;  // (1)
-    // While the phase lasts, no writer waits for this reader, so it may take its arrival back.
+    // While the phase lasts, no writer waits for this reader, so the reader may subtract its arrival.
     std::uint32_t now = in_.load(order::acquire);
     while (!is_over(now)) {
       if (in_.compare_exchange_weak(now, now - one, order::acquire, order::acquire)) return false;
@@ -174,7 +176,7 @@ class read_write_base {
     return true;
   }
 
-  /// Ends the phase: adds `more` to `in` as well. If threads sleep on the word, wakes them all.
+  /// Ends the phase, and adds `more` to `in` in the same step. If threads sleep on the word, wakes them all.
   std::uint32_t end_phase(std::uint32_t more) {
     const wake_key key = P::key_of(in_);
     const std::uint32_t before = in_.load(order::relaxed);

@@ -1,28 +1,26 @@
-// A counting semaphore for any platform, whose waiters are served first in, first out, or mostly last in, first out.
-// wait() is the loop of a waiting thread for libusher.so, usher/semaphore.hpp and the checker; the caller provides the
-// function that sleeps.
+// A counting semaphore for any platform. Its waiters are served first in, first out, or mostly last in, first out.
+// wait() is the waiting loop for libusher.so, usher/semaphore.hpp and the checker; its caller provides the sleep.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.11 (an explicit list, the probability to append). Guarantees:
 // credits are neither lost nor made. release() never waits for another thread and takes no node, so it may be called
 // from a signal handler; it does not touch the semaphore after its first wake-up, so a woken thread may destroy the
-// semaphore. An arriving thread takes a free credit even if other threads wait: so a semaphore used as a mutex does not
-// pay a thread switch for each credit. A notified waiter that finds no credit goes back to the head of the list; if it
+// semaphore. An arriving thread takes a free credit even if other threads wait, so a semaphore used as a mutex does not
+// pay a thread switch for each credit. A notified waiter that finds no credit returns to the head of the list. If it
 // has waited for 1 ms, the next release hands its credit to this waiter, unless another thread takes the credit between
 // the release's addition and the hand-over. The head is admitted with probability one. A waiter further down a list
-// that is mostly last in, first out has no such guarantee. Waiters with a real-time priority come first, by priority:
-// waiter_list.hpp; "head" means the first of the waiters of one priority. Cost: release and acquire one
-// compare-and-swap each while there are no waiters.
+// that is mostly last in, first out has no such guarantee. Waiters with a real-time priority come first, by priority
+// (waiter_list.hpp); "head" means the first waiter of one priority. Cost without waiters: one compare-and-swap each.
 //
 // The word, 64 bits:
 //
-//     0–30   credits            31  locked: the list belongs to the thread that set this
+//     0–30   credits            31  locked: the list belongs to the thread that has set this bit
 //     32     there are waiters  33–43  coming: the number of notified waiters that have not looked for a credit yet
-//     44–63  fork epoch (its lower bits). After a fork the child has no waiters: the threads in the list are not there.
+//     44–63  fork epoch (its lower bits). The child of a fork has no waiters: their threads do not exist there.
 //
-// The thread that has locked the list dispatches before it unlocks: as long as there are more credits than notified
+// The thread that has locked the list *dispatches* before it unlocks: as long as there are more credits than notified
 // waiters, it notifies the next waiter. It unlocks by a compare-and-swap, which fails if a credit was added meanwhile.
-// So a release that finds the list locked adds its credit and returns. A notified waiter that takes a credit
-// dispatches, too.
+// So a release that finds the list locked only adds its credit and returns. A notified waiter that takes a credit also
+// dispatches.
 //
 // A release holds the list's lock only while some waiter is in the list, or has been taken off it and not yet been
 // woken. That waiter's thread is inside acquire(), so the semaphore must not be destroyed meanwhile.
@@ -30,9 +28,9 @@
 // A waiter may leave by time-out, signal handler or cancellation while a release is notifying it. Its state at that
 // moment decides which thread takes the credit:
 //
-//     in the list           it has no credit; leave() takes the waiter off, and dispatches for a credit that was
-//                           added while it had the list's lock
-//     off it, not yet told  leave() waits for the state, which the dispatching thread is about to write
+//     in the list           it has no credit; leave() removes the waiter, and dispatches for a credit that was added
+//                           while leave() held the list's lock
+//     removed, no state yet leave() waits for the state, which the dispatching thread is about to write
 //     notified              the waiter takes a free credit if there is one, and the wait succeeds; else it subtracts
 //                           itself from "coming" and dispatches: a credit added meanwhile notifies the next waiter
 //     granted               the waiter has the credit, and the wait succeeds
@@ -61,14 +59,13 @@ class semaphore_core {
   struct waiter {
     enum : std::uint32_t { waiting, notified, granted };
 
-    typename P::template atomic<std::uint32_t> state{waiting};  ///< where it sleeps
+    typename P::template atomic<std::uint32_t> state{waiting};  ///< the word on which the waiter sleeps
     typename P::template plain<waiter*> next, prev;
-    // These members are protected by the list's lock. Once the waiter has been woken, only its own thread accesses
-    // them.
+    // Protected by the list's lock. Once the waiter has been woken, only its own thread accesses them.
     waiter_rank<P> rank;
     typename P::template plain<std::uint32_t> queued;
-    typename P::template plain<std::uint32_t> wants_handoff;  ///< the next credit is to be handed to it
-    typename P::template plain<std::uint32_t> becomes;        ///< its state, once the list's lock is free
+    typename P::template plain<std::uint32_t> wants_handoff;  ///< the next credit is to be handed to this waiter
+    typename P::template plain<std::uint32_t> becomes;        ///< the state that dispatch() will write
     typename P::template plain<std::uint64_t> since;
     typename P::template plain<std::uint64_t> epoch;
   };
@@ -110,7 +107,7 @@ class semaphore_core {
     }
   }
 
-  /// Adds n credits in one step, or as many as make `max` in all.
+  /// Adds n credits in one step, or only as many as are missing to `max`.
   void release(std::uint32_t n) {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
@@ -133,23 +130,22 @@ class semaphore_core {
 
   /// Why a waiting thread's sleep has ended.
   enum class wait_end {
-    woken,  ///< woken, perhaps spuriously
+    woken,  ///< a wake-up, perhaps a spurious one
     leave,  ///< the thread gives up: its time has run out, or a signal handler has interrupted the sleep
     cancel  ///< the thread is cancelled: it must not keep a credit
   };
 
-  /// Waits for a credit after try_acquire() has failed. Returns true if the thread has one. `sleep()` sleeps while
-  /// `me.state` is `waiting`, and returns the reason for which it returned. If a cancellation ends the thread within
+  /// Waits for a credit after try_acquire() has failed. Returns true if the thread has a credit. `sleep()` sleeps while
+  /// `me.state` is `waiting`, and returns the reason for its return. If a cancellation ends the thread within
   /// `sleep()`, the clean-up handler must call withdraw().
   template <class Sleep>
   bool wait(waiter& me, append_probability probability, Sleep sleep) {
     if (enter(me, probability)) return true;
     for (;;) {
-      // (10) acquire: pairs with (3) in dispatch(). The dispatching thread acquired the granted credit by (8), (2) or
-      // (9).
+      // (10) acquire: pairs with (3) in dispatch(). The dispatching thread acquired the credit by (2), (8) or (9).
       if (me.state.load(order::acquire) != waiter::waiting) {
         if (arrive(me)) return true;
-        continue;  // in the list again; the waiter may have been notified since
+        continue;  // in the list again; another thread may have notified the waiter since
       }
       switch (sleep()) {
         case wait_end::woken:
@@ -163,15 +159,14 @@ class semaphore_core {
     }
   }
 
-  /// Ends a cancelled thread's wait. If the thread got a credit meanwhile, releases it, for the next waiter if there is
-  /// one.
+  /// Ends a cancelled thread's wait. If the thread got a credit meanwhile, releases it, for the next waiter if any.
   void withdraw(waiter& w) {
     if (leave(w)) release();
   }
 
-  // The steps of wait().
+  // The steps of wait():
 
-  /// Returns true if it took a credit. False: the waiter has joined the list, and sleeps while its state is `waiting`.
+  /// Returns true if the thread took a credit. False: it has joined the list, and sleeps while its state is `waiting`.
   bool enter(waiter& w, append_probability probability) {
     w.since.set(P::now());
     w.rank.begin((word_.load(order::relaxed) & some_wait) != 0);
@@ -180,8 +175,8 @@ class semaphore_core {
     return take_or_queue(w, 0, at_tail);
   }
 
-  /// Called when the waiter's state is not `waiting` any more. Returns true if the waiter has a credit, false if it is
-  /// in the list again.
+  /// Called when the waiter's state is not `waiting` any more. True: the waiter has a credit. False: it is in the list
+  /// again.
   bool arrive(waiter& w) {
     if (w.state.load(order::relaxed) == waiter::granted) return true;
     if (take_notified(w)) return true;
@@ -195,7 +190,7 @@ class semaphore_core {
   }
 
   /// Ends the wait. Returns true if there was a credit for the waiter: the waiter has taken it. If a signal handler of
-  /// the waiter's thread has forked, the waiter in the child has a credit only if one was handed to it before the fork.
+  /// the waiter's thread has forked, the waiter in the child has a credit only if it was granted before the fork.
   bool leave(waiter& w) {
     if (left_by_fork(w)) return w.state.load(order::acquire) == waiter::granted;
     lock_list();
@@ -205,7 +200,7 @@ class semaphore_core {
       return false;
     }
     dispatch();
-    // (5) acquire: pairs with (3). The thread that took the waiter off the list is about to write its state.
+    // (5) acquire: pairs with (3). The thread that removed the waiter from the list is about to write its state.
     P::await(
         w.state, [](std::uint32_t s) { return s != waiter::waiting; }, order::acquire, pacing::polling_then_yielding);
     if (w.state.load(order::relaxed) == waiter::granted || take_notified(w)) return true;
@@ -216,14 +211,14 @@ class semaphore_core {
     return false;
   }
 
-  /// Whether the waiter entered before a fork. If so, no release of this process finds it.
+  /// Returns whether the waiter entered before a fork. If so, no release of this process finds it.
   bool left_by_fork(const waiter& w) const { return w.epoch.get() != my_epoch(); }
 
  private:
   static constexpr std::uint64_t locked = std::uint64_t{1} << 31, some_wait = std::uint64_t{1} << 32,
                                  one_coming = std::uint64_t{1} << 33, most_coming = 0x7ff,
                                  one_epoch = std::uint64_t{1} << 44;
-  static constexpr std::uint64_t handoff_after = 1000000;  // ns; as loiter's standby: chosen, not measured
+  static constexpr std::uint64_t handoff_after = 1000000;  // ns; as for the standby of `loiter`: chosen, not measured
 
   static std::uint32_t credits(std::uint64_t w) { return std::uint32_t(w) & max; }
   static std::uint64_t coming(std::uint64_t w) { return w / one_coming & most_coming; }
@@ -236,8 +231,8 @@ class semaphore_core {
     return (w & some_wait) != 0 && (w & locked) == 0 && credits(w) > coming(w);
   }
 
-  /// The amount that a notified waiter subtracts from the word when it looks for a credit: one from "coming". 0 after a
-  /// fork, because the child's word does not count the waiter.
+  /// The amount that a notified waiter subtracts from the word when it looks for a credit: one from "coming". After a
+  /// fork the amount is 0, because the child's word does not count the waiter.
   std::uint64_t arrived(const waiter& w) const { return left_by_fork(w) ? 0 : one_coming; }
 
   /// For a notified waiter: takes a free credit if there is one.
@@ -257,7 +252,7 @@ class semaphore_core {
     return false;
   }
 
-  /// Takes a credit, or joins the list. The caller holds the list's lock; the function unlocks it.
+  /// Takes a credit, or joins the list. The caller holds the list's lock, which the function releases.
   bool take_or_queue(waiter& w, std::uint64_t arrived, bool at_tail) {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
@@ -278,7 +273,7 @@ class semaphore_core {
       list_.push_back(w);
     else
       list_.push_front(w);
-    dispatch();  // sees a credit that was added since
+    dispatch();  // sees a credit that was added since the loop above
     return false;
   }
 
@@ -317,8 +312,7 @@ class semaphore_core {
         then = hands_over ? seen - 1 : seen + one_coming;
       else
         then = (seen & ~(locked | some_wait)) | (w != nullptr ? some_wait : 0);
-      // (8) release: pairs with (7), the operation that locks the list. Acquire: pairs with (2), if the credit is
-      // handed to a waiter.
+      // (8) release: pairs with (7), the operation that locks the list. Acquire: pairs with (2), for a handed credit.
       if (!word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
         P::backoff(0);
         continue;

@@ -1,2 +1,2 @@
-// Ends what shadow_begin.h began.
+// Ends the region that shadow_begin.h has begun.
 #pragma GCC diagnostic pop

@@ -1,4 +1,4 @@
-// Where locks get their nodes: from the platform's thread records.
+// Sources of a lock's queue nodes: the platform's thread records.
 #pragma once
 
 #include "usher/core/node.hpp"
@@ -7,15 +7,15 @@
 namespace usher::inline v2 {
 
 /// take() gets a node from the calling thread's record. give() may be called by any thread. It returns the node to the
-/// record from which the node came; on a platform where nodes belong to no record, it adds the node to the caller's.
+/// record that it came from; on a platform where nodes belong to no record, it adds the node to the caller's record.
 template <platform P>
 struct home_nodes {
   static node_handle take() { return P::take_node(); }
   static void give(node_handle h) { P::give_node(h); }
 };
 
-/// Like home_nodes, for locks (clh.hpp) in which a thread may take one node and own another at the end. The thread
-/// caches the node that it then owns, for its next acquisition.
+/// Like home_nodes, for locks such as CLH (clh.hpp), in which a thread takes one node and may own another after unlock.
+/// The thread caches that other node for its next acquisition.
 template <platform P>
 struct kept_nodes {
   static node_handle take() { return P::cached_node(); }
@@ -49,10 +49,10 @@ class with_thread_nodes {
   void unlock() {
     const node_handle h = holder_.get();
     lock_.unlock(h);
-    P::give_node(h);  // touches the node only: the lock may be gone
+    P::give_node(h);  // touches only the node: another thread may have destroyed the lock
   }
 
-  /// Called by the owner. False only if another thread is certain to get the lock after it.
+  /// Called by the owner. False only if another thread is certain to get the lock next.
   bool has_no_successor() const
     requires requires(const Lock& l, node_handle h) { l.has_no_successor(h); }
   {
@@ -70,8 +70,8 @@ class with_thread_nodes {
   typename P::template plain<node_handle> holder_;
 };
 
-/// As with_thread_nodes, for a lock with two interfaces, lock(node) for regulars and lock() for guests. A thread is a
-/// guest if it gets no node or asks to be a guest, otherwise a regular.
+/// As with_thread_nodes, for a lock with two interfaces: lock(node) for threads with a node (regulars), lock() for
+/// threads without a node (guests). A thread is a guest if it gets no node or asks to be one.
 template <platform P, class Lock>
 class admits_guests {
  public:
@@ -114,10 +114,9 @@ class admits_guests {
     if (h == no_node) [[unlikely]]
       return lock_.unlock();
     lock_.unlock(h);
-    P::give_node(h);  // touches the node only: the lock may be gone
+    P::give_node(h);  // touches only the node: another thread may have destroyed the lock
   }
 
-  /// Called by the owner. False only if another thread is certain to get the lock after it.
   bool has_no_successor() const { return lock_.has_no_successor(holder_.get()); }
 
   void count_from(std::uint32_t n)

@@ -27,8 +27,8 @@ bool try_lock(Word& word) {
 template <platform P, class Word>
 void unlock(Word& word) {
   const wake_key key = P::key_of(word);
-  // (2) release: pairs with (1) and (3), the operations that take the lock. The replaced value says whether to wake:
-  // the lock is not read any more after it is free.
+  // (2) release: pairs with (1) and (3), the operations that take the lock. The old value tells whether to wake a
+  // sleeper, because the word must not be read once the lock is free.
   if (word.exchange(free, std::memory_order_release) == contended) P::wake(key, every_sleeper, 1);
 }
 
@@ -38,8 +38,8 @@ void park_until_locked(Word& word) {
   while (word.exchange(contended, std::memory_order_acquire) != free) P::park(word, contended, every_sleeper);
 }
 
-/// As park_until_locked(), for about `ns` nanoseconds at most. A thread that gives up has just set a held word to
-/// `contended`: so if it has consumed a wake-up, the next unlock sends another.
+/// As park_until_locked(), for about `ns` nanoseconds at most. A wake-up that this thread has consumed is not lost when
+/// it gives up: it has just set the held word to `contended`, so the next unlock sends another wake-up.
 template <platform P, class Word>
 bool park_until_locked_for(Word& word, std::uint64_t ns) {
   for (const std::uint64_t since = P::now();;) {

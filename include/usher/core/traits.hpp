@@ -5,7 +5,7 @@
 
 namespace usher::inline v2 {
 
-/// `bypass` of a lock where nothing bounds how often a waiter is overtaken.
+/// `bypass` of a lock in which a waiter may be overtaken without bound.
 inline constexpr int unbounded = -1;
 
 /// One record per lock: `static constexpr lock_traits traits` of the lock's class.
@@ -16,7 +16,7 @@ inline constexpr int unbounded = -1;
 /// From the doorway on: `fifo`, `bypass`, `starvation_free`. A thread past its doorway is admitted after finitely many
 /// admissions of other threads, for certain or with probability one (over the lock's own random numbers, not over
 /// schedules), if every owner unlocks and every thread goes on running. So other threads must not be able to keep a
-/// thread that has passed its doorway in a loop without bound.
+/// thread past its doorway in an unbounded loop.
 ///
 /// Up to and including the doorway: `bounded_doorway`. A thread completes its doorway in a bounded number of its own
 /// operations, or of nanoseconds, whatever other threads do. A compare-and-swap that is repeated until it succeeds is
@@ -27,22 +27,22 @@ inline constexpr int unbounded = -1;
 /// the lock needs: a queue node, a record. Nothing is guaranteed for `try_lock()` and for attempts with a deadline:
 /// they have no place in the lock's order.
 struct lock_traits {
-  const char* summary;           ///< one line for people
+  const char* summary;           ///< one line for `usher list`
   const char* paper;             ///< where the algorithm comes from: paper, section, listing
   bool fifo = false;             ///< admission in order of arrival (at the doorway)
   int bypass = unbounded;        ///< how often a waiter past the doorway may be overtaken, or `unbounded`
   bool fifo_leaders = false;     ///< the leaders of several groups are admitted in the order of their tickets
   bool starvation_free = false;  ///< every waiter past the doorway is admitted, for certain or with probability one
-  bool bounded_doorway = false;  ///< nothing that other threads do keeps a thread from its doorway
-  bool by_priority = false;      ///< sleepers with a real-time priority are admitted first, the highest first of all
-  bool restricts = false;        ///< restricts concurrency: parks the threads that the lock cannot use
-  bool context = false;          ///< a thread needs a queue node
+  bool bounded_doorway = false;  ///< a thread reaches its doorway in bounded time, whatever others do
+  bool by_priority = false;      ///< sleeping threads with a real-time priority are admitted first, by priority
+  bool restricts = false;        ///< restricts concurrency: parks threads that would not raise the lock's throughput
+  bool context = false;          ///< lock() needs a queue node
   unsigned words = 1;            ///< 32-bit words of state, without the owner's node handle
-  unsigned kinds = every_waiting_kind;  ///< set of `waiting_kind`
+  unsigned kinds = every_waiting_kind;  ///< ways of waiting that the lock can have: a set of `waiting_kind`
   bool native_only = false;             ///< cannot be simulated or checked (the C library's own)
-  bool excludes = true;                 ///< false: no lock at all, for measurements only
-  /// `usher check` runs at least so many threads: 4 if a third waiter makes a difference between two others, as in a list
-  /// or in a slot that waiters share, and the members above do not say so.
+  bool excludes = true;                 ///< false: lock() excludes nothing; for measurements only
+  /// The least number of threads with which `usher check` runs the lock. 4 if a third waiter can affect two others, as
+  /// in a list or in a slot that waiters share, and the members above do not imply it.
   unsigned checker_threads = 3;
 };
 

@@ -1,19 +1,19 @@
-// The common part of locks that serve threads with a real-time priority first: a stack of their nodes whose top is in
+// The common part of locks that serve threads with a real-time priority first: a stack of their nodes, with its top in
 // the lock's word.
 //
-// Source: ours; POSIX (pthread_mutex_unlock) has the scheduling policy decide which thread gets the mutex. A thread
+// Source: ours; by POSIX (pthread_mutex_unlock) the scheduling policy determines which thread gets the mutex. A thread
 // that is about to sleep asks for its real-time priority. If it has one, it does not join the lock's queue, where it
 // would wait behind a thread that may get no CPU. Instead it pushes its node on the stack. While the stack is not
 // empty, unlock does not free the lock: it removes the node of the highest priority and hands the lock, still held, to
-// that node's thread. So a free word never contains a node: an urgent thread that finds the lock free locks it at once,
-// and an unlock frees the lock by a compare-and-swap, which fails if a node has been pushed meanwhile. Only the owner
-// removes nodes, at any place of the stack, so the top needs no version number. A thread that reads the top with
-// acquire sees all nodes below it (lifo.hpp has the argument). A hand-over walks over all urgent waiters. A program
-// without real-time threads pays for one query of the priority before each sleep.
+// that node's thread. So the word of a free lock never contains a node: an urgent thread that finds the lock free locks
+// it at once, and an unlock frees the lock by a compare-and-swap, which fails if a node has been pushed meanwhile. Only
+// the owner removes nodes, at any place of the stack, so the top needs no version number. A thread that reads the top
+// with acquire sees all nodes below it (lifo.hpp has the argument). A hand-over walks over all urgent waiters. A
+// program without real-time threads pays for one query of the priority before each sleep.
 //
 //     word      bit 0 held · bits 1–7 the lock's own · bits 8–31 the node of the latest urgent waiter
 //
-//        held|… ──urgent arrival──► held|…|its node ──unlock──► held|…            handed to an urgent waiter by its node
+//        held|… ──urgent arrival──► held|…|its node ──unlock──► held|…          handed to an urgent waiter by its node
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -51,12 +51,12 @@ class urgent_waiters {
         break;
       }
     }
-    P::give_node(mine);  // the granting thread does not touch it again
+    P::give_node(mine);  // the granting thread does not touch the node after the grant
   }
 
-  /// Called by the owner while the stack is not empty. Removes the node of the highest priority, of several such nodes
+  /// Called by the owner while the stack is not empty. Removes the node of the highest priority; of several such nodes
   /// the eldest, which is the lowest in the stack. The lock stays held, and belongs to that node's thread once the node
-  /// is granted. Clears the bits `lost` of the word, which belong to this thread.
+  /// is granted. Clears the bits `lost` of the word, which belong to the calling thread's hold.
   [[gnu::cold, gnu::noinline]] node_handle take_urgent(std::uint32_t lost) {
     // (5) acquire, here and in the compare-and-swap below: pairs with (4), by which an urgent waiter pushes its node.
     std::uint32_t seen = outer_.load(std::memory_order_acquire);
@@ -73,7 +73,7 @@ class urgent_waiters {
       // No release is needed: the next owner is admitted by the grant of its node, not by this operation.
       if (then != seen &&
           !outer_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_acquire))
-        continue;  // another urgent waiter has come, perhaps of a higher priority
+        continue;  // another urgent waiter has pushed its node, perhaps with a higher priority
       if (best != top) P::node(above).next.store(link(best), std::memory_order_relaxed);
       return best;
     }

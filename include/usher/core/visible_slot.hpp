@@ -1,5 +1,5 @@
-// The place of a thread in the table of visible readers (read_write_bias.hpp): for the lock, and for the fork handler that
-// keeps the ids of one thread.
+// The place of a thread in the table of visible readers (read_write_bias.hpp). The lock uses it, and so does the fork
+// handler, which keeps the ids of the thread that forked.
 #pragma once
 
 #include "usher/core/cxx20.hpp"

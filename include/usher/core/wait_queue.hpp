@@ -1,36 +1,36 @@
-// The waiters of a condition variable: a list in the order of append_probability and of priorities, from which a signal
-// selects one waiter, and a broadcast selects all, in one step. Nothing is allocated; waiters lie on their threads'
-// stacks.
+// The waiters of a condition variable: a list in the order of append_probability and of priorities (waiter_list.hpp).
+// In one step, a signal selects one waiter and a broadcast selects all. Nothing is allocated; waiters lie on their
+// threads' stacks.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.10 (an explicit list, mostly LIFO) and footnote 40 (no thread is
 // woken only to find that the mutex is held).
 //
-// A broadcast does not wake all waiters at once: it takes them off the list as a chain and grants the first. A granted
-// waiter owns the rest of the chain, acquires the mutex, and then delivers the rest. So at most one thread of a chain
-// is awake without the mutex.
+// A broadcast does not wake all waiters at once: it takes them off the list as a *chain* and grants the first. A
+// granted waiter owns the rest of the chain. It acquires the mutex, and then delivers the rest: it grants the next
+// waiter, or requeues the rest to the mutex. So at most one thread of a chain is awake without the mutex.
 //
 //     state    waiting ──signal or broadcast──► selected ──its turn in the chain──► granted, or handed_over
-//              waiting ──time-out, cancellation──► leaving: the waiter takes itself off the list
+//              waiting ──time-out, cancellation──► leaving: the waiter removes itself from the list
 //
 // A granted waiter acquires the mutex. A waiter in the state handed_over owns the mutex: the previous owner has left
 // the mutex locked for it.
 //
-// After select_all() has returned and close() has waited for the leaving waiters, no waiter touches the queue: it may
-// be destroyed before the selected waiters have acquired the mutex, even by a thread that holds it. Selected waiters
-// need only their chain, which is linked through their own nodes. A waiter that is selected before its time runs out
-// stays in the chain, because it needs the mutex in any case.
+// After select_all() has returned and close() has waited for the leaving waiters, no waiter touches the queue: the
+// queue may be destroyed before the selected waiters have acquired the mutex, even by a thread that holds the mutex.
+// Selected waiters need only their chain, which is linked through their own nodes. A waiter whose time runs out after
+// it was selected stays in the chain, because it needs the mutex in any case.
 //
-// Signal forwarding. If a signal has selected a waiter that is then cancelled, the waiter must pass the signal on to
-// another waiter, and accesses the queue once more to do so. So a signal *arms* the waiter that it selects; the waiter
+// Signal forwarding. If a waiter is cancelled after a signal has selected it, the waiter must forward the signal to
+// another waiter, and so accesses the queue once more. Therefore a signal *arms* the waiter that it selects; the waiter
 // disarms itself when it departs. close() detaches the waiters that are still armed: no waiter is left to which they
 // could forward the signal.
 //
 //     forwarding   none       selected by a broadcast, or not cancellable
-//                  armed ──the waiter departs──► leaving: takes itself off the list of armed waiters
+//                  armed ──the waiter departs──► leaving: it removes itself from the list of armed waiters
 //                  armed ──close()──► detached: must not touch the queue
 //
-// The word:  bit 0 locked · bit 1 there are waiters · bit 2 there are armed waiters · bits 32–63 the fork epoch. After
-// a fork, the queue of a child is empty: its waiters do not exist there.
+// The word:  bit 0 locked · bit 1 there are waiters · bit 2 there are armed waiters · bits 32–63 the fork epoch. In the
+// child of a fork the queue counts as empty, because its waiters' threads do not exist there.
 #pragma once
 
 #include <atomic>
@@ -52,14 +52,14 @@ class wait_queue {
     enum : std::uint32_t { waiting, leaving, selected, granted, handed_over };
     enum : std::uint32_t { forwarding_none, forwarding_armed, forwarding_leaving, forwarding_detached };
 
-    typename P::template atomic<std::uint32_t> state{waiting};  ///< where it sleeps
+    typename P::template atomic<std::uint32_t> state{waiting};  ///< the word on which the waiter sleeps
     typename P::template atomic<std::uint32_t> forwarding{forwarding_none};
-    /// Neighbours in the list. Once the waiter is selected, `next` is the rest of its chain, and `prev` of the chain's
-    /// first waiter is the chain's last.
+    /// Neighbours in the list. Once the waiter is selected, `next` links the rest of its chain; in the chain's first
+    /// waiter, `prev` names the chain's last.
     typename P::template plain<waiter*> next, prev;
     typename P::template plain<waiter*> next_armed, prev_armed;
     waiter_rank<P> rank;
-    typename P::template plain<std::uint32_t> epoch;  ///< in which it entered
+    typename P::template plain<std::uint32_t> epoch;  ///< the fork epoch in which it entered the queue
   };
 
   enum class forwarding { none, armed };
@@ -81,28 +81,29 @@ class wait_queue {
     while (const auto s = awake(w)) P::park(w.state, *s, every_sleeper);
   }
 
-  /// Returns the state in which the waiter may go on sleeping, or nullopt if it has been granted or owns the mutex.
+  /// Returns the state in which the waiter may sleep, or nullopt if it has been granted or owns the mutex.
   static std::optional<std::uint32_t> awake(const waiter& w) {
     const std::uint32_t s = w.state.load(std::memory_order_acquire);
     return s >= waiter::granted ? std::nullopt : std::optional(s);
   }
 
-  /// Takes a waiter off the list. Returns false if the waiter has been selected: then it will be granted.
+  /// Removes a waiter from the list. Returns false if the waiter has been selected and will therefore be granted.
   bool leave(waiter& w) {
     if (left_by_fork(w)) return true;
     std::uint32_t seen = waiter::waiting;
-    // (6) acquire on failure: pairs with (5), by which a signal selects this waiter, so that this thread sees the value
-    // of `forwarding`.
+    // (6) acquire on failure: pairs with (5), by which a signal selects this waiter, so that this thread sees the
+    // signal's write to `forwarding`.
     if (!w.state.compare_exchange_strong(seen, waiter::leaving, std::memory_order_acq_rel, std::memory_order_acquire))
       return false;
-    // From here on select_*() skips this waiter, and close() waits for it: so the queue exists until unlock_list().
+    // From here on select_*() skips this waiter, and close() waits for it. So the queue is not destroyed before
+    // unlock_list().
     lock_list();
     waiting_.remove(w);
     unlock_list();
     return true;
   }
 
-  /// Ends the stay of a waiter that was granted: takes it off the list of armed waiters (those that may forward their
+  /// Called by a waiter that was granted. Removes it from the list of armed waiters (those that may forward their
   /// signal) if it is there.
   void depart(waiter& w) {
     if (!disarm(w)) return;
@@ -112,8 +113,8 @@ class wait_queue {
   }
 
   /// Called in place of depart() by a selected waiter that cannot use the signal, for example because it was cancelled.
-  /// If a signal had selected it, and not a broadcast, selects another waiter for that signal and returns the other
-  /// waiter; null if there is none. The caller remains part of its chain, and will be granted.
+  /// If a signal selected it, not a broadcast, selects another waiter for that signal and returns the other waiter;
+  /// null if there is none. The calling waiter remains part of its chain, and will be granted.
   waiter* forward_signal(waiter& w) {
     if (!disarm(w)) return nullptr;
     lock_list();
@@ -123,20 +124,19 @@ class wait_queue {
     return other;
   }
 
-  /// Whether the waiter entered before a fork. If so, no signal of this process finds it.
+  /// Returns whether the waiter entered before a fork. If so, no signal of this process finds it.
   static bool left_by_fork(const waiter& w) { return w.epoch.get() != P::fork_epoch(); }
 
   // ---- threads that signal ----------------------------------------------------------------------------------
 
-  /// Returns whether there are waiters. Relaxed: a waiter enters while it holds the mutex, and a signal that must find
-  /// the waiter is sent by a thread that has locked the mutex since. The bit stays set as long as the waiter is in the
-  /// list.
+  /// Returns whether there are waiters. Relaxed suffices: a waiter enters while it holds the mutex, and a thread whose
+  /// signal must find the waiter has locked the mutex since. The bit stays set as long as the waiter is in the list.
   bool has_waiters() const {
     const std::uint64_t seen = word_.load(std::memory_order_relaxed);
     return (seen & some_wait) != 0 && seen >> 32 == P::fork_epoch();
   }
 
-  /// Takes the first waiter off the list, and returns it as a chain of one, or null. The caller does not touch the
+  /// Removes the first waiter from the list, and returns it as a chain of one, or null. The caller does not touch the
   /// queue afterwards.
   waiter* select_one(forwarding how) {
     if (!has_waiters()) return nullptr;
@@ -146,7 +146,7 @@ class wait_queue {
     return w;
   }
 
-  /// Takes all waiters off the list, and returns them as a chain, or null.
+  /// Removes all waiters from the list, and returns them as a chain, or null.
   waiter* select_all() {
     if (!has_waiters()) return nullptr;
     lock_list();
@@ -170,14 +170,13 @@ class wait_queue {
     return first;
   }
 
-  /// Grants the first waiter of a chain. Its node may be gone before the wake-up, which then finds no sleeper or wakes
-  /// another thread in vain.
+  /// Grants the first waiter of a chain. The waiter may free its node before the wake-up, which then finds no sleeper
+  /// or wakes another thread in vain.
   static void grant(waiter& first) { wake_as(first, waiter::granted); }
 
-  /// As grant(), called by the owner of the mutex, which leaves the mutex locked: the waiter owns it from here on.
+  /// As grant(), called by the owner of the mutex, which leaves the mutex locked for the waiter.
   static void hand_over(waiter& first) { wake_as(first, waiter::handed_over); }
 
-  /// Returns whether a waiter that has been granted owns the mutex.
   static bool was_handed_over(const waiter& w) {
     return w.state.load(std::memory_order_relaxed) == waiter::handed_over;
   }
@@ -202,7 +201,7 @@ class wait_queue {
   }
 
   /// Called before the queue's memory is freed. Returns false if there are waiters that have not been selected.
-  /// Otherwise waits for leaving waiters, each of which executes one short critical section.
+  /// Otherwise waits for the leaving waiters, each of which executes one short critical section, and returns true.
   bool close() {
     for (std::uint32_t pause = 1000;; pause = pause < 100000 ? 2 * pause : pause) {
       // Acquire: pairs with (2) in unlock_list(), by which a waiter last writes to the queue.
@@ -221,7 +220,7 @@ class wait_queue {
     }
   }
 
-  /// Four words for use by the class that embeds the queue, all zero at first, and their offset.
+  /// Four words for the class that embeds the queue, all zero at first; spare_at() is their offset in bytes.
   std::uint32_t& spare(unsigned i) { return spare_[i]; }
   static constexpr std::size_t spare_at() { return offsetof(wait_queue, spare_); }
 
@@ -246,8 +245,8 @@ class wait_queue {
             pacing::polling_then_yielding);
         continue;
       }
-      // (1) acquire: pairs with (2) in unlock_list(). The bit for waiters stays set: has_waiters() reads it without the
-      // lock.
+      // (1) acquire: pairs with (2) in unlock_list(). The bit some_wait keeps its value while the list is locked,
+      // because has_waiters() reads it without the lock.
       const std::uint64_t then = (stale(seen) ? epoch : seen) | locked;
       if (word_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_relaxed)) break;
       P::backoff(0);
@@ -267,7 +266,7 @@ class wait_queue {
                 std::memory_order_release);
   }
 
-  /// Two chains, each in order.
+  /// Merges two chains, each sorted by priority, and returns the first waiter.
   [[gnu::cold, gnu::noinline]] static waiter& merge(waiter& chain, waiter& more) {
     waiter* const ends[] = {chain.prev.get(), more.prev.get()};
     waiter *a = &chain, *b = &more, *first = nullptr, *last = nullptr;
@@ -282,7 +281,7 @@ class wait_queue {
     return *first;
   }
 
-  /// False: the waiter is leaving.
+  /// Returns false if the waiter is leaving.
   static bool mark_selected(waiter& w) {
     std::uint32_t seen = waiter::waiting;
     // (5) release: pairs with (6).
@@ -304,13 +303,13 @@ class wait_queue {
     return nullptr;
   }
 
-  /// Returns true if the waiter was armed: then close() waits until the waiter has taken itself off the list of armed
-  /// waiters.
+  /// Returns true if the waiter was armed. In that case close() waits until the waiter has removed itself from the list
+  /// of armed waiters.
   bool disarm(waiter& w) {
     if (w.forwarding.load(std::memory_order_relaxed) == waiter::forwarding_none || left_by_fork(w)) return false;
     std::uint32_t seen = waiter::forwarding_armed;
-    // (8) acquire on failure: pairs with (7), by which close() has detached the waiter. From then on only the waiter's
-    // own thread accesses its memory.
+    // (8) acquire on failure: pairs with (7), by which close() has detached the waiter. After (7) only the waiter's own
+    // thread accesses its memory.
     return w.forwarding.compare_exchange_strong(seen, waiter::forwarding_leaving, std::memory_order_acq_rel,
                                                 std::memory_order_acquire);
   }
@@ -329,7 +328,7 @@ class wait_queue {
     if (after != nullptr) after->prev_armed.set(before);
   }
 
-  /// Detaches all armed waiters; those that have disarmed themselves stay in the list. From then on a detached waiter's
+  /// Detaches all armed waiters; waiters that have disarmed themselves stay in the list. Once a waiter is detached, its
   /// thread may free the waiter's memory at any time.
   void detach_armed() {
     waiter* w = armed_.get();
@@ -337,7 +336,7 @@ class wait_queue {
     while (w != nullptr) {
       waiter* const next = w->next_armed.get();
       std::uint32_t seen = waiter::forwarding_armed;
-      // (7) release: all reads of the waiter precede it; pairs with (8).
+      // (7) release: this thread's reads of the waiter precede it; pairs with (8).
       if (!w->forwarding.compare_exchange_strong(seen, waiter::forwarding_detached, std::memory_order_release,
                                                  std::memory_order_relaxed))
         push_armed(*w);

@@ -1,17 +1,17 @@
 // Lists of waiting threads and their order: the common part of condition variables and semaphores.
 //
-// Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.10 and §6.11. A waiter is appended at the tail of the list with
-// some probability, otherwise put at its head; the head is served first. With probability 1 the order is first in,
-// first out. With 1/1000 it is mostly last in, first out: only as many threads circulate as there is work for, the
-// others stay asleep, and the waiter at the tail is served in the long run. Probability 0 would let that waiter starve
-// and cannot be expressed.
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.10 and §6.11. A waiter is appended at the tail of the list with a
+// given probability, otherwise inserted at its head; the head is served first. With probability 1 the order is first
+// in, first out. With 1/1000 it is mostly last in, first out: only as many threads circulate as there is work for, the
+// others stay asleep, and the waiter at the tail is served in the long run. With probability 0 that waiter could
+// starve, so 0 cannot be expressed.
 //
 // POSIX (sem_post, pthread_cond_signal) requires that waiters with a real-time priority are served by priority, and
 // among equals the one that has waited longest. So a list is sorted by priority, highest first, and the order described
 // above holds within a class of equal priorities. With one class an insertion takes constant time; otherwise it walks
 // past the other classes. A waiter's priority is determined once per wait, when the waiter is first compared with
-// another waiter. Its own thread determines it; if the waiter was alone in the list, the second waiter does. So a
-// thread that waits alone does not pay for the system call.
+// another waiter: by its own thread, or, if it was alone in the list, by the second waiter's thread. So a thread that
+// waits alone does not pay for the system call.
 #pragma once
 
 #include <cstdint>
@@ -39,17 +39,17 @@ class append_probability {
   }
 
  private:
-  std::uint32_t threshold_ = 0;  ///< in units of 2⁻³²; 0: always
+  std::uint32_t threshold_ = 0;  ///< the probability in units of 2⁻³²; 0: certain
 };
 
-/// The key by which a waiter is placed in a list or chain.
+/// The priority by which a waiter is placed in a list or chain.
 template <platform_with_priorities P>
 struct waiter_rank {
   using id = decltype(P::thread_id());
   typename P::template plain<id> thread;
   typename P::template plain<std::uint32_t> value;  ///< 1 more than the thread's priority; 0: not yet determined
 
-  /// Called by the waiter before it joins a list.
+  /// Called by the waiter before it joins a list. `others_wait`: the list is not empty.
   void begin(bool others_wait) {
     thread.set(P::thread_id());
     if (others_wait) value.set(P::priority() + 1);
@@ -72,14 +72,14 @@ class waiter_list {
   }
   Waiter* front() const { return head_.get(); }
 
-  /// Before its equals.
+  /// Inserts the waiter before those of equal priority.
   void push_front(Waiter& w) {
     Waiter* after = head_.get();
     while (after != nullptr && after->rank.get() > w.rank.get()) [[unlikely]]
       after = after->next.get();
     insert(after != nullptr ? after->prev.get() : tail_.get(), w, after);
   }
-  /// Behind its equals.
+  /// Inserts the waiter behind those of equal priority.
   void push_back(Waiter& w) {
     Waiter* before = tail_.get();
     while (before != nullptr && before->rank.get() < w.rank.get()) [[unlikely]]

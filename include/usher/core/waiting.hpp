@@ -1,14 +1,14 @@
-// How to wait: the second parameter of every lock.
+// Ways of waiting: the second template parameter of every lock.
 //
-// A lock writes its slow path once:
+// Each lock has one slow path for all ways of waiting:
 //
-//     if (auto v = W::poll(word, pred)) return *v;       // a spinning lock always returns here
+//     if (auto v = W::poll(word, pred)) return *v;       // in a spinning lock poll() always returns a value
 //     if constexpr (W::parks) { … announce, P::park(…), woken by the hand-over … }
 //
-// A lock is compiled as one of two kinds: one that spins, and one that parks (its unlock contains a wake-up). The time
-// for which a waiter of a parking lock stays awake before it sleeps is a limit, read in the cold path. A way of waiting
-// that sleeps between loads counts as spinning, because no thread wakes the waiter. The ways of waiting are listed in
-// ways_of_waiting.hpp.
+// A lock is compiled as one of two kinds: one that spins, and one that parks (its unlock contains a wake-up). A waiter
+// of a parking lock stays awake for a limited time before it sleeps; the limit is read in the cold path. A way of
+// waiting that sleeps between loads counts as spinning, because no thread wakes the waiter. The ways of waiting are
+// listed in ways_of_waiting.hpp.
 #pragma once
 
 #include <atomic>
@@ -46,8 +46,8 @@ struct waiting {
       return P::await(word, pred, acquire, policy);
   }
 
-  /// Waits for a step that another thread is about to take (the write of a link, say): a short wait, unless that thread
-  /// has lost its CPU. In that case a lock that does not spin must not keep the CPU from it.
+  /// Waits for a step that another thread is about to take, such as the write of a link. The wait is short, unless that
+  /// thread has lost its CPU: then a waiter of a lock that does not spin must not keep the CPU from it.
   template <class Word, class Pred>
   static auto await_soon(const Word& word, Pred pred) -> decltype(word.load()) {
     if constexpr (!parks && way.wants_cpu)
@@ -74,9 +74,9 @@ struct waiting {
   }
 };
 
-/// Pauses an arriving thread for about `ns` nanoseconds between two attempts at a word. A way of waiting that gives the
-/// CPU away does so here, too, because the thread that will change the word may need this CPU; its pause ends as soon
-/// as `pred` holds of the word.
+/// Pauses an arriving thread for about `ns` nanoseconds between two attempts at a word. With a way of waiting that
+/// yields the CPU, the thread yields here, too, because the thread that will change the word may need this CPU; then
+/// the pause ends as soon as `pred` holds for the word.
 template <platform P, class W, class Word, class Pred>
 void pause_between_attempts(const Word& word, Pred pred, std::uint32_t ns) {
   if constexpr (way_of(W::kind).pace == pacing::by::yielding)
@@ -87,7 +87,7 @@ void pause_between_attempts(const Word& word, Pred pred, std::uint32_t ns) {
 
 namespace waiting_contract {
 
-/// An instantiation of this class reports the members that W lacks.
+/// Instantiating this class is a compile error that names the members that W lacks, if any.
 template <class W>
 struct complete {
   using word = typename W::platform_type::template atomic<std::uint32_t>;
@@ -115,8 +115,7 @@ struct complete {
 
 }  // namespace waiting_contract
 
-/// The contract of a lock's second parameter. It cannot choose an overload or a branch of `if constexpr`: if W lacks a
-/// member, a static_assert ends the compilation, so the concept is never false.
+/// The contract of a lock's second template parameter. Not for conditions: a missing member is a compile error.
 template <class W>
 concept way_to_wait = waiting_contract::complete<W>::looked_through;
 

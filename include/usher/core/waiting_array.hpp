@@ -1,25 +1,25 @@
-// The waiting array that TWA and its variants share: one in a process, for all its locks.
+// The waiting array of TWA and its variants: one for each process, shared by all its locks.
 //
 //     slot     bits 31…2: count of notifications     bit 1: a watcher sleeps or is about to     bit 0: watched
 //
-// A slot's value has no meaning. Whenever it changes, the slot's watchers read their lock's word again. A hash
-// collision costs one such read. A slot's index is number × 127 XOR the lock's salt: neighbouring numbers are 127 words
-// = 508 bytes apart, so never in one 128-byte sector, and two locks that run in step do not meet in the same slots.
+// A slot's value has no meaning. Whenever it changes, the slot's watchers read their lock's word again; a hash
+// collision costs one such read. A slot's index is number × 127 XOR the lock's salt. So neighbouring numbers are 127
+// words = 508 bytes apart, never in one 128-byte sector, and two locks with equal sequences of numbers use different
+// slots.
 //
-// Only parking forms of a lock use the two marks. Their hand-over is an atomic operation anyway, so watchers can
-// announce themselves by a mark, and a notification without watchers does not write to the array. (The unlock hands
-// over, then reads the slot; a watcher marks the slot, then reads the lock; all these operations are sequentially
-// consistent, so at least one of the two threads sees the other's write.) In spinning forms every notification writes
-// to the array.
+// Only the parking forms of a lock use the two marks, bits 0 and 1. Their hand-over is an atomic operation anyway, so
+// watchers can announce themselves by a mark, and a notification without watchers does not write to the array. (The
+// unlock hands over, then reads the slot; a watcher marks the slot, then reads the lock; all these operations are
+// sequentially consistent, so at least one of the two threads sees the other's write.) In spinning forms every
+// notification writes to the array.
 //
-// The paper's slots have 64 bits so that they never wrap; a futex has 32, and so have the slots here. A watcher that
-// reads the slot, does not run during exactly k × 2^30 notifications of it, and then waits would miss them: at 10^8
-// notifications of one slot a second it would have to be suspended for 10.7 s, to within one notification. It then waits
-// for the slot's next notification, which may be for another number or another lock, or may never come.
+// The paper's slots have 64 bits so that they never wrap. A futex has 32 bits, and so have the slots here. If a watcher
+// reads the slot, then does not run during exactly k × 2^30 notifications of it, and then waits, it misses them. At
+// 10^8 notifications of one slot a second its pause would have to be 10.7 s long, exact to one notification. It then
+// waits for the slot's next notification, which may be for another number or another lock, or may never come.
 //
 // Spinning forms may have the paper's 64-bit slots (private_array). Their count has 62 bits: at 10^8 notifications a
-// second it wraps after 1462 years, so two values that a watcher reads are equal only if there was no notification in
-// between.
+// second it wraps after 1462 years. So if a watcher reads the same value twice, there was no notification in between.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ namespace waiting_array {
 
 inline constexpr std::uint32_t watched = 1, sleeping = 2, notice = 4;
 
-/// The paper's hash of a ticket. `number` is the ticket as it stands in a lock's word.
+/// The paper's hash of a ticket. `number` is the ticket in the form in which a lock's word contains it.
 constexpr std::uint32_t hash(std::uint32_t number, std::uint32_t salt, std::uint32_t multiplier = 127) {
   return (number / ticket_words::one * multiplier) ^ salt;
 }
@@ -52,25 +52,24 @@ bool set_sleeping(Word& slot, std::uint32_t& seen) {
   return true;
 }
 
-/// Watches a slot until `near(order)`, which loads the lock's word with that memory order, returns true: the caller is
-/// near enough to the lock's head.
+/// Watches a slot until `near(order)` returns true: the caller is near the lock's head. near() loads the lock's word.
 template <platform P, class W, class Word, class Near>
 void watch(Word& slot, Near near) {
   for (;;) {
     // (3) acquire: pairs with (4), the notification. The slot is read first, then the lock. If this load sees the
-    // notification meant for this watcher, near() sees the hand-over before it; otherwise the slot changes later.
-    // Without the look at the lock before the wait, a notification could be lost.
+    // notification meant for this watcher, near() sees the hand-over before it; otherwise the slot changes later. If
+    // the watcher did not read the lock before it waits, it could miss a notification.
     auto seen = slot.load(std::memory_order_acquire);
     static_assert(!W::parks || sizeof seen == sizeof(std::uint32_t), "a thread can sleep only on 32 bits");
     if constexpr (W::parks) {
-      // (5) Marks the slot, then looks at the lock: either that look sees the hand-over or (4) sees the mark. No
-      // compare-and-swap: other locks' threads could make it fail again and again, and the lock would not be looked at.
+      // (5) Marks the slot, then reads the lock: either near() sees the hand-over, or (4) sees the mark. Not by a
+      // compare-and-swap: other locks' threads could make it fail again and again, and delay the read of the lock.
       if ((seen & watched) == 0) {
         slot.fetch_or(watched, std::memory_order_seq_cst);
         seen = slot.load(std::memory_order_acquire);
       }
       if (near(std::memory_order_seq_cst)) return;
-      if ((seen & watched) == 0) continue;  // notified since
+      if ((seen & watched) == 0) continue;  // a notification has cleared the mark since
     } else {
       if (near(std::memory_order_acquire)) return;
     }
@@ -85,7 +84,7 @@ void watch(Word& slot, Near near) {
 
 /// Increments the count and clears the marks: watchers that still wait set them again. If another thread has just
 /// cleared the marks, nothing remains to be done: before the caller's watchers mark the slot again, they read their
-/// lock, which has changed already. The compare-and-swap could be relaxed: a thread that reads the value written by it
+/// lock, which has already changed. The compare-and-swap could be relaxed: a thread that reads the value written by it
 /// then marks the slot and then reads the lock. Both operations are sequentially consistent, as are the caller's write
 /// to the lock and read of the slot. It is acq_rel so that the pair of (3) and (4) alone explains a changed value.
 template <platform P, class Word>
@@ -101,9 +100,8 @@ template <platform P, class Word>
   }
 }
 
-/// Makes the watchers of a slot look at their lock again. Where threads park, the caller has written to the lock, or
-/// read it, by a sequentially consistent operation before this call: a thread that marks the slot later sees the lock's
-/// new value.
+/// Makes the watchers of a slot read their lock again. In parking forms the caller has written to the lock, or read it,
+/// by a sequentially consistent operation before this call: a thread that marks the slot later sees it.
 template <platform P, class W, class Word>
 void notify(Word& slot) {
   if constexpr (!W::parks) {
@@ -116,13 +114,13 @@ void notify(Word& slot) {
 
 }  // namespace waiting_array
 
-/// The tag of the process-wide array.
+/// The Tag of table<Tag>() for the process-wide array.
 struct twa_array {
   static constexpr std::uint32_t size = 4096;
   static constexpr table_kind kind = table_kind::counts;
 };
 
-// The classes below say which array a lock uses; the defaults are the papers' parameters.
+// The classes below determine which array a lock uses; the defaults are the papers' parameters.
 
 /// Uses the process-wide array, or its first `Size` slots.
 template <platform_with_tables P, std::uint32_t Size = P::template table_size<twa_array>(),
@@ -139,9 +137,10 @@ class shared_array {
   }
 };
 
-/// Uses as much of the process-wide array as suits the machine. The papers want it to be "sized as a function of the
-/// number of CPUs" (§2) and give no function. This class has 64 slots per CPU, the power of two nearest to the papers'
-/// 4096 slots for 72 CPUs (§4). The size is the same for all locks of the process, and at most 4096.
+/// Uses the first slots of the process-wide array, as many as suit the machine. The papers want the array "sized as a
+/// function of the number of CPUs" (§2) and give no function. This class has 64 slots per CPU, rounded up to a power of
+/// two; 64 is the power of two nearest to the papers' 4096 slots for 72 CPUs (§4). The size is the same for all locks
+/// of the process, and at most 4096.
 template <platform_with_tables P>
 class array_by_cpus {
  public:
@@ -166,7 +165,7 @@ class private_array {
   static_assert(std::has_single_bit(Size));
 
  public:
-  /// For tests: with slots that few threads fill.
+  /// For tests: with so few slots that few threads fill them.
   using small = private_array<P, 2, Slot>;
   static constexpr unsigned kinds =
       sizeof(Slot) == sizeof(std::uint32_t) ? every_waiting_kind_there_is : every_kind_without_parking;

@@ -1,14 +1,15 @@
 // The ways of waiting, one line each: the catalogue, the command, the tests and their scripts are made from this table
 // (tools/catalog.py reads it, too).
 //
-//   kind         its name here; `usher list` shows it with hyphens. New lines go to the end: a line's place is its bit
-//   suffix       of the names of locks: "twa-park"
-//   pace         the waiter's action between two loads of the word that it waits for: a policy of namespace pacing
+//   kind         the name in this file; `usher list` shows it with hyphens. New lines go to the end, because a line's
+//                position is its bit in waiting_kind
+//   suffix       the suffix of the lock's name: "twa-park"
+//   pace         the waiter's action between two loads of the word for which it waits: a policy of namespace pacing
 //   limit        the wait_limits member that bounds the polling; for pacing::by::sleeping, the time slept between two
-//                loads. none: no limit, or, if the way parks, a single load
+//                loads. none: no limit; a way that parks then loads the word only once before it sleeps
 //   then parks   at the limit the waiter goes to sleep, and the hand-over wakes it
 //   usual        every lock is built with this way unless its traits say otherwise
-//   wants a CPU  waiters load a CPU for so long that each waiter needs a CPU of its own
+//   wants a CPU  waiters run for so long that each waiter needs a CPU of its own
 //   in words     for `usher list`
 #pragma once
 
@@ -44,7 +45,7 @@ enum class place : std::uint8_t {
 };
 }  // namespace ways_detail
 
-/// Ways of waiting, as a set of bits.
+/// The ways of waiting, one bit each, so that an unsigned can be a set of them.
 enum class waiting_kind : std::uint8_t {
 #define USHER_KIND(kind, ...) kind = 1u << unsigned(ways_detail::place::kind),
   USHER_WAYS_OF_WAITING(USHER_KIND)
@@ -66,11 +67,11 @@ struct way_of_waiting {
   std::array<char, 32> hyphenated;
   const char* suffix;
   pacing::by pace;
-  std::uint32_t wait_limits::*limit;  ///< or null
+  std::uint32_t wait_limits::*limit;  ///< null: no limit
   bool parks, usual, wants_cpu;
   const char* in_words;
 
-  /// "spin-then-park"
+  /// The name with hyphens: "spin-then-park".
   constexpr std::string_view name() const { return hyphenated.data(); }
 
   /// Whether a lock goes through the same states with both ways. If so, the ways differ only in a waiter's actions
@@ -107,8 +108,7 @@ static_assert(table.size() <= 8, "waiting_kind has eight bits");
 
 #undef USHER_WAYS_OF_WAITING
 
-/// All ways in the catalogue's order: first the one without a suffix, whose waiters need no CPU of their own to make
-/// progress.
+/// All ways in the catalogue's order. First comes the one without a suffix, which works with more waiters than CPUs.
 inline constexpr auto ways_of_waiting = [] {
   auto ways = ways_detail::table;
   std::size_t plain = 0;
@@ -130,7 +130,6 @@ constexpr waiting_kind first_with_states_of(waiting_kind kind) {
 
 inline constexpr unsigned every_waiting_kind_there_is = (1u << ways_of_waiting.size()) - 1;
 
-/// The ways whose waiters never park.
 inline constexpr unsigned every_kind_without_parking = [] {
   unsigned set = 0;
   for (const way_of_waiting& w : ways_of_waiting)
@@ -138,7 +137,6 @@ inline constexpr unsigned every_kind_without_parking = [] {
   return set;
 }();
 
-/// The usual ways.
 inline constexpr unsigned every_waiting_kind = [] {
   unsigned set = 0;
   for (const way_of_waiting& w : ways_of_waiting)

@@ -1,11 +1,11 @@
-// AWN, "array of waiting nodes": a ticket lock with an array in which each waiter stores the handle of its queue node,
-// at the place of its number. The waiter polls its own node, and the unlock finds the node in the array. So places are
-// single words and need no cache sectors of their own.
+// AWN, "array of waiting nodes": a ticket lock with an array. The waiter with number n stores the handle of its queue
+// node in place n % Places and polls the node; unlock finds the node in the array. So places are single words and need
+// no cache sectors of their own.
 //
-// Source: Ramalhete, "Ticket Lock – Array of Waiting Nodes" (2015), as TWA (extended version), §3, names it.
+// Source: Ramalhete, "Ticket Lock – Array of Waiting Nodes" (2015), named in TWA (extended version), §3.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. Each waiter watches a word of its
-// own as long as at most 64 threads hold the lock or wait for it. Further threads wait at their place in the array
-// until the place is free.
+// own as long as at most 64 threads hold the lock or wait for it. A further thread first waits until its place in the
+// array is free.
 // Cost: lock one fetch-and-add, unlock one exchange. A node is needed only while a thread waits.
 // Layout: ticket · holder's number · 64 places of 64 bits: 520 bytes.
 //
@@ -26,13 +26,13 @@
 //     r,1,m   -> r,0,0    unlock() of n − 1, which then grants m
 //     r-1,0,0 -> r,0,0    unlock() of n − 1, if n's thread has not come yet: it will find that it has the lock
 //
-// A zeroed lock serves number 0, and its other places are in the round before the first: therefore round is rounded up.
-// No word holds the number now served. In the original, unlock writes such a word and then looks for the waiter; here
-// one exchange on the place hands the lock over and returns the node to grant, and unlock does not access the lock
-// again. A place may be used again when the thread of its last number has unlocked, not as soon as that number is
-// served: the thread may not have read the place yet. Its unlock writes to the next place.
+// A zeroed lock serves number 0, and all its other places are in the round before their first; therefore the round is
+// rounded up. No word contains the number now served. In the original, unlock writes such a word and then looks for the
+// waiter. Here one exchange on the place hands the lock over and returns the node to grant, so unlock does not access
+// the lock again. A place is free again when the thread of its last number has unlocked, which shows in the next place.
+// When that number is granted the place is not free yet: its thread may not have read it.
 //
-// The front end is not that of ticket_words.hpp: no word announces the number served, and the numbers have 32 bits.
+// ticket_words::front_end is not used: no word announces the number served, and numbers have 32 bits.
 #pragma once
 
 #include <bit>
@@ -73,8 +73,8 @@ class basic_awn {
 
   bool try_lock() {
     std::uint32_t next = ticket_.load(std::memory_order_relaxed);
-    // If the compare-and-swap below succeeds, ticket has been `next` since the load, so no thread has used the place
-    // since.
+    // If the compare-and-swap below succeeds, ticket has not changed since the load, so no thread has used the place
+    // since then.
     if ((place_of(next).load(std::memory_order_acquire) & ~asleep) != served(next) ||
         !ticket_.compare_exchange_strong(next, next + 1, std::memory_order_relaxed, std::memory_order_relaxed))
       return false;
@@ -87,7 +87,7 @@ class basic_awn {
     auto& place = place_of(next);
     const wake_key key = P::key_of(place);
     // (2) release: pairs with the acquire loads (1) in lock() and (3) in wait(). Acquire: pairs with (4), by which the
-    // waiter put its prepared node there.
+    // waiter has stored its prepared node.
     const std::uint64_t old = place.exchange(served(next), std::memory_order_acq_rel);
     if constexpr (W::parks) {
       if (old & asleep) [[unlikely]]
@@ -115,8 +115,8 @@ class basic_awn {
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
     // (3) acquire: pairs with (2), the exchange in unlock(). The place of `mine` is free when the thread of its last
-    // number, mine − Places, has unlocked. The next place shows that it has unlocked: the last number of the next place
-    // is served, or the thread of mine + 1 waits there already.
+    // number, mine − Places, has unlocked. The next place shows this: its own last number is served, or the thread of
+    // mine + 1 waits there already.
     await(place_of(mine + 1), [mine](std::uint64_t v) {
       return (v & ~asleep) == served(mine + 1 - Places) || (v >> 33 == round(mine + 1) && (v & waits) != 0);
     });

@@ -1,5 +1,5 @@
-// The C library's own mutex as a catalogue entry, for comparison in measurements. It is not one of our locks: it runs
-// on the hardware only, and libusher.so passes every call through to the C library when it is selected.
+// The C library's own mutex as a catalogue entry, for comparison in measurements. It runs on the native platform only.
+// If it is selected, libusher.so passes each call through to the C library.
 #pragma once
 
 #include <pthread.h>
@@ -28,7 +28,7 @@ class c_library {
 };
 
 /// glibc's PTHREAD_MUTEX_ADAPTIVE_NP, which spins for a while before it sleeps. Zeroed memory is a mutex of the default
-/// kind, so lock() and try_lock() set the kind each time.
+/// kind, so lock() and try_lock() set the kind at each call.
 template <platform P, class W>
 class c_library_adaptive : c_library<P, W> {
   using base = c_library<P, W>;

@@ -1,17 +1,18 @@
-// Cohort locks: a local lock for each NUMA node, and a global lock above them. A thread that holds both its node's
-// local lock and the global lock holds the cohort lock. Unlock hands both over to a waiter of the same node, up to a
-// limited number of times in a row, so that the data that the lock protects stays in the node's caches.
+// Cohort locks: a local lock for each NUMA node, and a global lock above them. A thread owns the cohort lock if it owns
+// both the global lock and its node's local lock. Unlock hands both to a waiter of the same node, a limited number of
+// times in a row, so that the data that the lock protects stays in the node's caches.
 //
 // Source: Dice, Marathe & Shavit, "Lock Cohorting" (PPoPP 2012), as the MCSg paper describes and composes it: §5.5,
 // §6.3 ("MCSg in a Cohort Lock"; threshold 64), §7. The names are theirs: C-GLOBAL-LOCAL.
 // Guarantees: not FIFO. At most 64 hand-overs in a row within a node; then the waiters of the global lock are served,
-// in that lock's order. The doorway is the local lock's. No thread starves if neither of the two locks starves a thread
-// and if every thread reaches the global lock's doorway in bounded time. The second condition is needed because a
-// thread passes the doorway of the cohort lock before it reaches that of the global lock.
-// Cost: that of both locks; for a hand-over within a node that of the local lock, and a check whether another thread
+// in the order of that lock. The doorway is that of the local lock. No thread starves if neither of the two locks
+// starves a thread and if every thread reaches the global lock's doorway in bounded time: a thread passes the cohort
+// lock's doorway before it reaches the global lock's.
+// Cost: that of both locks; a hand-over within a node costs that of the local lock, and a test whether another thread
 // waits.
 // Layout: the global lock · the holder's node · for each NUMA node: local lock, turns. Each part has 128-byte sectors
-// of its own, so the lock is large. The holder's node is `guest` if a guest holds the global lock alone.
+// of its own, so the lock is large. The holder's node is `guest` if the holder is a guest (below), which has only the
+// global lock.
 //
 //     turns    0  the node does not have the global lock          protected by the local lock
 //              n  it has, and the holder is the n-th in a row
@@ -20,22 +21,21 @@
 //
 //     0,0,0 -> 1,0,0            lock(): the thread has the local lock
 //     1,0,0 -> 1,1,0 -> 1,1,1   lock(): it has the global lock, too
-//     1,1,n -> 1,1,n+1          unlock() of the local lock alone, if n <= T and another thread of N waits; lock() by
-//                               that thread
-//     1,1,n -> 1,1,0 -> 0,1,0 -> 0,0,0    unlock() else: first the local lock, then the global one
+//     1,1,n -> 1,1,n+1          unlock(), if n <= T and another thread of N waits: releases only the local lock; then
+//                               lock() by that thread
+//     1,1,n -> 1,1,0 -> 0,1,0 -> 0,0,0    unlock(), otherwise: releases the local lock, then the global one
 //
-// Requirements on the two locks. Any thread may unlock the global lock (as every lock here), because the thread that
-// releases it need not be the one that acquired it. The local lock must implement has_no_successor(), and the answer is
-// binding: if it is false, another thread of the node is certain to get the local lock next, and finds that the node
-// has the global lock.
+// Requirements on the two locks. Any thread may unlock the global lock (true of every lock here), because its releaser
+// need not be the thread that acquired it. The local lock must implement has_no_successor(). If this returns false,
+// another thread of the node is certain to get the local lock next, and then uses the global lock that the node has
+// kept.
 //
-// unlock() releases the local lock first and the global one last. The other way round, the next holder could have
-// destroyed the lock before the local one is released. A thread that takes the local lock in between waits for the
-// global one.
+// unlock() releases the local lock first and the global one last. In the reverse order, the next holder could destroy
+// the lock before the local lock is released. A thread that gets the local lock in between waits for the global one.
 //
-// Guests (threads without a queue node) lock only the global lock, if that lock can do without a node: `c-mcsg-mcs`
-// (§6.3), `c-bo-mcsg++` and all other locks whose global lock is BO or TKT. If a thread that calls lock() of
-// `c-bo-mcsg++` gets no node, it enters the local lock as a guest.
+// Guests (threads without a queue node) lock only the global lock. This is possible if that lock admits threads without
+// a node: in `c-mcsg-mcs` (§6.3), and where the global lock is BO or TKT, as in `c-bo-mcsg++`. If a thread that calls
+// lock() of `c-bo-mcsg++` gets no node, it enters the local lock as a guest.
 #pragma once
 
 #include <type_traits>
@@ -50,7 +50,7 @@
 
 namespace usher::inline v2 {
 
-/// The platform without the hooks doorway() and admitted(): only the cohort lock as a whole reports these.
+/// The platform without the hooks doorway() and admitted(): the cohort lock calls them once for both of its locks.
 template <platform P>
 struct unhooked : P {
   static void doorway(const void*) {}
@@ -134,7 +134,7 @@ class cohort {
   void enter(std::uint32_t n) {
     home& h = homes_[n];
     h.turns.set(h.turns.get() + 1);
-    if (holder_home_.get() != n) holder_home_.set(n);  // within a node its line is not written to
+    if (holder_home_.get() != n) holder_home_.set(n);  // not written by hand-overs within a node
   }
 
   alignas(128) global_lock global_;
@@ -142,12 +142,12 @@ class cohort {
   home homes_[P::most_numa_nodes];
 };
 
-/// A partitioned ticket lock with four grant words, so that waiters of up to four NUMA nodes watch different cache
-/// lines; chosen, not measured.
+/// A partitioned ticket lock with four grant words: waiters of up to four NUMA nodes watch different cache lines.
+/// Chosen, not measured.
 template <platform P, class W>
 using cohort_ptl = basic_partitioned<P, W, 4>;
 
-// `ttas` is used as BO, the paper's lock with back-off.
+// `ttas` stands for BO, the paper's lock with back-off.
 template <platform P, class W>
 using c_bo_mcs = cohort<P, W, ttas, mcs>;
 template <platform P, class W>

@@ -1,36 +1,35 @@
-// A cohort lock with a fast path: a thread that finds no thread of its NUMA node at the node's local lock tries the
-// global lock once, and if it gets the global lock, leaves the local lock out. So the cohort lock costs one lock and
-// not two while threads do not contend. cohort.hpp has the cohort lock without it.
+// A cohort lock with a fast path: if no thread of its NUMA node uses the node's local lock, a thread tries the global
+// lock once, and on success skips the local lock. So without contention the cohort lock costs one lock, not two.
+// cohort.hpp has the cohort lock without a fast path.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1, on CPTLTKTD: "a fast-path can be implemented that tries to
 // avoid that overhead by opportunistically bypassing the node-level locks under conditions of no or light contention
-// when cohort formation is not feasible". The paper does not say how a thread finds that out: here each NUMA node has a
-// mark, which the owner of its local lock sets and clears.
-// Guarantees: as cohort. A thread on the fast path overtakes threads that wait for the local lock of another NUMA node,
-// and those of its own that have not set the mark yet. It overtakes no thread that waits for the global lock if the
-// try_lock() of that lock does not. So no thread starves under the conditions of cohort.hpp.
-// Cost: on the fast path that of the global lock, and a load of the NUMA node's mark, whose line is written only when
-// threads begin or end to use the local lock. Otherwise as cohort; if the fast path fails, also a try_lock() of the
+// when cohort formation is not feasible". The paper does not say how a thread detects light contention: here
+// each NUMA node has a mark, which the owner of its local lock sets and clears.
+// Guarantees: as cohort. A thread on the fast path overtakes threads that wait for the local locks of other NUMA nodes,
+// and threads of its own node that have not yet set the mark. It overtakes threads that wait for the global lock only
+// if that lock's try_lock() can do so. So no thread starves under the conditions of cohort.hpp.
+// Cost: on the fast path that of the global lock, and a load of the NUMA node's mark, which is written only when
+// threads begin or cease to use the local lock. Otherwise as cohort; if the fast path fails, also a try_lock() of the
 // global lock.
 // Layout: as cohort, and a mark for each NUMA node, beside its local lock. The holder's node is `alone` if the holder
 // has the global lock only.
 //
-//     busy     1  a thread has the local lock, or the last one that had it has left it to another one. Written by the
-//                 owner of the local lock. A thread without it reads the mark as a hint: the lock's exclusion does not
-//                 depend on it.
-//              0  else; so the NUMA node cannot form a cohort
+//     busy     1  a thread has the local lock, or its last owner has left it to a waiter. Written by the owner of the
+//                 local lock. Other threads read it as a hint: mutual exclusion does not depend on it.
+//              0  otherwise: there is no waiter to whom a holder could hand both locks
 //
 //     local,global,turns,busy of node N; T is the threshold:
 //
 //     *,0,*,0 -> *,1,*,0             lock() and try_lock() on the fast path; back: unlock() of a holder that is `alone`
 //     0,*,0,b -> 1,*,0,b -> 1,*,0,1  lock(): the thread has the local lock
 //     1,0,0,1 -> 1,1,0,1 -> 1,1,1,1  lock(): it has the global lock, too
-//     1,1,n,1 -> 1,1,n+1,1           unlock() of the local lock alone, if n <= T and another thread of N waits; lock()
-//                                    by that thread
-//     1,1,n,1 -> 1,1,0,1 -> 1,1,0,b -> 0,1,0,b -> 0,0,0,b   unlock() else; b is 0 if no thread of N waits
+//     1,1,n,1 -> 1,1,n+1,1           unlock(), if n <= T and another thread of N waits: releases only the local lock;
+//                                    then lock() by that thread
+//     1,1,n,1 -> 1,1,0,1 -> 1,1,0,b -> 0,1,0,b -> 0,0,0,b   unlock(), otherwise; b is 0 if no thread of N waits
 //
-// The inflatable form of a cohort lock, in libusher.so and the C interface, has a fast path of its own: it has a state,
-// with the locks of the NUMA nodes, only while threads contend. So this lock is for usher::mutex.
+// In libusher.so and the C interface, the inflatable form of a cohort lock has another fast path: the locks of the NUMA
+// nodes exist only while threads contend. So this lock is for usher::mutex.
 #pragma once
 
 #include "usher/locks/cohort.hpp"
@@ -66,7 +65,7 @@ class cohort_fast {
     P::admitted(this);
   }
 
-  /// Also fails if the global lock is free while a thread of this NUMA node has the local lock: that thread is about to
+  /// Also fails if the global lock is free but a thread of this NUMA node has the local lock: that thread is about to
   /// take the global lock.
   bool try_lock() { return try_alone(P::numa_node()); }
 
@@ -127,7 +126,7 @@ class cohort_fast {
   }
 
   void hold_from(std::uint32_t n) {
-    if (holder_home_.get() != n) holder_home_.set(n);  // within a node its line is not written to
+    if (holder_home_.get() != n) holder_home_.set(n);  // not written by hand-overs within a node
   }
 
   alignas(128) global_lock global_;

@@ -1,16 +1,16 @@
-// Fairlock: each waiter has a bit in one word. Unlock hands the lock to the waiter of the next bit upwards,
-// round-robin. The lock bit stays set during the hand-over, so that no arriving thread can take the lock.
+// Fairlock: each waiter has a bit in one word. Unlock hands the lock to the waiter with the next higher bit,
+// round-robin. The lock bit stays set during the hand-over, so no arriving thread can take the lock.
 //
-// Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5,
-// Figs 4–6. Two corrections: Fig 5 line 5 must start again if the lock is *free*; Fig 6's mask is every bit but LOCK. A
-// process may have more threads than the word has bits. So a thread has a slot (a bit) only while it waits: it claims
-// the slot by the compare-and-swap that sets the bit. Threads that find no free slot wait in an overflow queue, an MCS
+// Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5, Figs
+// 4–6. Two corrections: Fig 5 line 5 must start again if the lock is *free*; Fig 6's mask is every bit but LOCK. A
+// process may have more threads than the word has bits. Therefore a thread has a slot (a bit) only while it waits, and
+// claims it by the compare-and-swap that sets the bit. Threads that find no free slot wait in an overflow queue, an MCS
 // lock.
-// Guarantees: once its bit is set (doorway: the compare-and-swap that sets it), a waiter is overtaken at most 30 times:
-// no waiter starves. trylock never overtakes a waiter. The way to the doorway is not bounded: the compare-and-swap
-// fails whenever another thread has changed the word, so that a thread may starve before it. Threads queued for a slot
-// are FIFO among each other. (A fetch-and-or would not do: it cannot check in the same operation whether the slot now
-// belongs to another waiter or to the holder.)
+// Guarantees: a waiter is overtaken at most 30 times after its doorway, the compare-and-swap that sets its bit: no
+// waiter starves. trylock never overtakes a waiter. The way to the doorway is not bounded: the compare-and-swap fails
+// whenever another thread has changed the word, so a thread may starve before it. (A fetch-and-or cannot replace it: it
+// cannot check in the same operation that the slot is neither another waiter's nor the holder's.) Threads in the
+// overflow queue are FIFO among each other.
 // Cost: lock and unlock one compare-and-swap each, also to hand over.
 // Layout: 64-bit word · tail of the overflow queue: 12 bytes, aligned to 8.
 //
@@ -31,18 +31,18 @@
 //     0,-,0    free: the whole word is 0
 //     1,-,0    held by a thread that did not wait
 //     1,-,s    held by a thread that waited in slot s
-//     1,W,s    the same, and the threads of W wait; s is not in W
-//     If no slot is left to claim, further threads are in the overflow queue.
+//     1,W,s    the same, and threads wait in the slots W; s is not in W
+//     If no slot is left to claim, further threads wait in the overflow queue.
 //
 //     0,-,0 -> 1,-,0     lock(), try_lock()
 //     1,W,s -> 1,W+i,s   claim_slot(): i is neither in W nor s
 //     1,W,s -> 1,W-j,j   unlock_contended(): j is the next of W above s, round-robin; j's thread has the lock
 //     1,-,s -> 0,-,0     unlock(), if s is 0; unlock_contended()
 //
-// The holder's slot is not claimed again until the holder has unlocked. Otherwise a waiter could miss that its bit was
-// cleared: the lock is handed to this waiter, a new waiter sets the bit again before the first waiter reads it, and no
-// thread takes the lock. A waiter sleeps only if the upper half of the word is unchanged. Every hand-over changes that
-// half, because the next holder's slot differs from the present holder's.
+// No waiter claims the holder's slot before the holder has unlocked. Otherwise a hand-over could be lost: unlock clears
+// a waiter's bit, a new waiter sets it again before the first reads it, and neither takes the lock. A waiter sleeps
+// only if the upper half of the word is unchanged; every hand-over changes that half, because the next holder's slot
+// differs from the present one's.
 #pragma once
 
 #include <bit>
@@ -76,7 +76,7 @@ class fairlock {
   bool try_lock() {
     std::uint64_t seen = 0;
     // Takes the free lock. LOCK,waiters,slot: 0,-,0 -> 1,-,0. (1) acquire: pairs with (2), the compare-and-swap in
-    // unlock(), and (3), that in unlock_contended().
+    // unlock(), and (3), the one in unlock_contended().
     return word_.compare_exchange_strong(seen, lock_bit, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
@@ -101,13 +101,13 @@ class fairlock {
   static constexpr std::uint64_t lock_bit = 1, asleep = std::uint64_t{1} << 37, head_asleep = std::uint64_t{1} << 38;
   static constexpr std::uint64_t slot_field = std::uint64_t{31} << 32;
   static constexpr std::uint32_t waiter_bits = ~std::uint32_t{1};
-  static constexpr std::uint32_t head_mask = 1;  // wake mask of the overflow queue's head; waiters have their bit
+  static constexpr std::uint32_t head_mask = 1;  // futex mask of the overflow queue's head; a waiter's mask is its bit
 
   static constexpr std::uint64_t waits(unsigned slot) { return std::uint64_t{1} << slot; }
   static constexpr unsigned holders_slot(std::uint64_t w) { return unsigned((w & slot_field) >> 32); }
   static constexpr std::uint32_t waiting(std::uint64_t w) { return std::uint32_t(w) & waiter_bits; }
   static std::uint32_t claimable(std::uint64_t w) {
-    const std::uint32_t slots = (std::uint32_t{2} << P::count_limit(31)) - 2;  // natively all waiter_bits
+    const std::uint32_t slots = (std::uint32_t{2} << P::count_limit(31)) - 2;  // on the native platform all waiter_bits
     return ~std::uint32_t(w) & ~(std::uint32_t{1} << holders_slot(w)) & slots;
   }
 
@@ -122,8 +122,8 @@ class fairlock {
         if (waiting(next) == 0) next &= ~asleep;
       }
       // LOCK,waiters,slot: 1,W,s -> 1,W-j,j hands the lock to waiter j; 1,-,s -> 0,-,0 frees it. (3) release: pairs
-      // with the acquire loads in wait_for_turn(), or with (1) in try_lock(). Each failure means that another thread
-      // has claimed a slot or is about to sleep.
+      // with the acquire loads in wait_for_turn(), or with (1) in try_lock(). Fails only if another thread has claimed
+      // a slot or set a sleep bit.
       if (word_.compare_exchange_strong(w, next, std::memory_order_acq_rel, std::memory_order_relaxed)) {
         if constexpr (W::parks) {
           if (w & asleep) P::wake(key, std::uint32_t{1} << slot, all);
@@ -160,12 +160,12 @@ class fairlock {
 
   enum class claim { locked, waiting, no_slot, again };
 
-  /// Tries once to take the lock or to claim a slot; the search for a free slot begins at thread_index(). The doorway
-  /// is here also for threads from the overflow queue, since the bound on bypass counts from the moment when the bit is
-  /// set.
+  /// Tries once to take the lock or to claim a slot; the search for a free slot begins at thread_index(). Threads from
+  /// the overflow queue report their doorway here, too, since the bound on bypass counts from the moment when the bit
+  /// is set.
   claim claim_slot(unsigned& slot) {
     std::uint64_t w = word_.load(std::memory_order_relaxed);
-    if ((w & lock_bit) == 0) {  // Fig 5 line 5, mended
+    if ((w & lock_bit) == 0) {  // Fig 5 line 5, corrected
       if (!try_lock()) return claim::again;
       P::doorway(this);
       return claim::locked;
@@ -182,7 +182,7 @@ class fairlock {
   }
 
   /// Called by the head of the overflow queue. Waits until it has acquired the lock (returns true) or has claimed a
-  /// slot (returns false). Relaxed: claim_slot() does both; `head_asleep` is as `asleep` in wait_for_turn().
+  /// slot (returns false). Relaxed: claim_slot() takes the lock or the slot, and a mark publishes nothing.
   bool claim_as_head(unsigned& slot) {
     const auto hope = [](std::uint64_t w) { return (w & lock_bit) == 0 || claimable(w) != 0; };
     for (;;) {
@@ -209,8 +209,8 @@ class fairlock {
     }
   }
 
-  /// The poll and the load are acquire: they pair with (3). Relaxed: `asleep` publishes nothing, and as a
-  /// read-modify-write it continues the release sequence of (3).
+  /// Waits until an unlock has cleared the slot's bit. The poll and the load are acquire: they pair with (3). The mark
+  /// is relaxed: it publishes nothing, and as a read-modify-write it continues the release sequence of (3).
   void wait_for_turn(unsigned slot) {
     const auto mine = [slot](std::uint64_t w) { return (w & waits(slot)) == 0; };
     if (W::poll(word_, mine)) return;

@@ -1,44 +1,45 @@
-// Wide Fairlock: Fairlock (fairlock.hpp) with a bit for every thread that the process can have, in many words. Waiters
-// are served round-robin. The lock bit stays set during the hand-over, so that no arriving thread can take the lock.
+// Wide Fairlock: Fairlock (fairlock.hpp) with many words, which have a bit for every thread that the process can have.
+// Waiters are served round-robin. The lock bit stays set during the hand-over, so no arriving thread can take the lock.
 //
 // Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5, Figs
-// 4–6, extended to more waiters than a word has bits. The paper has one word, so that one compare-and-swap both checks
-// that no thread waits and frees the lock. Here the word with the lock bit counts the waiters for that purpose.
+// 4–6, extended to more waiters than a word has bits. In the paper's one word, one compare-and-swap both checks that
+// no thread waits and frees the lock. For this purpose the word with the lock bit here also counts the waiters.
 // Guarantees: round-robin. After its doorway (the fetch-and-add that counts it) a waiter is overtaken at most once by
 // the thread of each other slot, so at most (slots - 1) times: no waiter starves. trylock never overtakes a waiter. As
 // in the paper, a thread keeps its slot. (A thread that gets no thread record has no slot, and repeats try_lock().)
 // Cost: lock and unlock one compare-and-swap each. A waiter sets its bit, adds itself to the count and later subtracts
 // itself; unlock then searches the words in use, 32 slots each, until it finds a set bit, and clears that bit.
 // Layout: 64-bit word · how many words of bits are in use · the words of bits. 16 KiB, of which only the words in use
-// are accessed: so the lock is meant to be used in its inflatable form.
+// are accessed. Because of its size the lock is meant to be used in its inflatable form.
 //
 //     word
 //     LOCK     bit 0         set by the thread that takes the free lock; a hand-over leaves it set
 //     count    bits 1–31     the number of waiters. Changed by each waiter for itself: + 1 when its bit is set, − 1
-//                            when it has the lock. Read by unlock: 0 lets it free the lock in the same operation
+//                            when it has the lock. Read by unlock: if it is 0, the same operation frees the lock
 //     slot     bits 32–63    the holder's slot, 0 if it did not wait. Written by the new holder; its unlock begins the
 //                            scan there
 //
 //     bits of slots, a 64-bit word for 32 of them
-//     bit i        the thread of that slot waits. Set by it, cleared by the unlock that hands it the lock
-//     bit 32 + i   that thread sleeps, or is about to. Set by it, cleared and read by the same unlock, which wakes it
+//     bit i        the thread of slot i waits. Set by that thread, cleared by the unlock that hands it the lock
+//     bit 32 + i   that thread sleeps, or is about to. Set by that thread, cleared and read by the same unlock, which
+//                  wakes it
 //
 //     LOCK,count,slot
 //     0,0,0    free
-//     0,n,0    the lock belongs to the thread that was counted first, which is about to set LOCK
+//     0,n,0    taken by the thread that was counted first and is about to set LOCK
 //     1,n,s    held; n waiters are counted, and their bits are set, except that of a waiter to which the lock has just
 //              been handed
 //
 //     0,0,0 -> 1,0,0              lock(), try_lock()
-//     0,0,0 -> 0,1,0 -> 1,0,0     contend(), if it has found the lock free: clears its bit between the two
+//     0,0,0 -> 0,1,0 -> 1,0,0     contend() by a thread that has found the lock free, and clears its bit between the two
 //     1,n,s -> 1,n+1,s            contend(): its bit is set
-//     1,n,s stays                 unlock(), n > 0: clears the bit of the next waiter, which has the lock then
-//     1,n,s -> 1,n-1,m            contend(), by that waiter, whose slot is m
+//     1,n,s stays                 unlock(), n > 0: clears the bit of the next waiter, which thereby has the lock
+//     1,n,s -> 1,n-1,m            contend() by that waiter, whose slot is m
 //     1,0,s -> 0,0,0              unlock()
 //
-// A waiter sets its bit before it counts itself. So a holder that reads a count above 0 finds a bit: the bits of all
-// counted waiters are set. The bit may belong to a waiter that is not counted yet. Then that waiter gets the lock, LOCK
-// stays set, and the waiter counts itself, sees its bit clear, and subtracts itself again.
+// A waiter sets its bit before it counts itself. So the bits of all counted waiters are set, and a holder that reads a
+// count above 0 finds a bit. It may find the bit of a waiter that is not counted yet. Then that waiter gets the lock,
+// LOCK stays set, and the waiter counts itself, finds its bit clear, and subtracts itself again.
 //
 // Only the holder clears bits of waiters and writes `slot`.
 #pragma once
@@ -138,14 +139,14 @@ class basic_fairlock_wide {
 
   [[gnu::cold, gnu::noinline]] void contend() {
     const std::uint32_t mine = P::thread_index();
-    if (mine == 0 || mine > slots) {  // the thread can have no record: without a place
+    if (mine == 0 || mine > slots) {  // the thread has no record, so no slot
       while (!try_lock()) P::backoff(100000);
       return;
     }
     use((mine - 1) / BitsAWord + 1);
     bits_of(mine).fetch_or(waits(mine), std::memory_order_relaxed);  // published by (4)
-    // Counts this thread as a waiter. LOCK,count,slot: 1,n,s -> 1,n+1,s, or 0,0,0 -> 0,1,0: then the lock is this
-    // thread's. (4) release: publishes this thread's bit to (5), by which unlock() reads the count. Acquire: as (1) in
+    // Counts this thread as a waiter. LOCK,count,slot: 1,n,s -> 1,n+1,s, or 0,0,0 -> 0,1,0: then this thread has the
+    // lock. (4) release: publishes this thread's bit to (5), by which unlock() reads the count. Acquire: as (1) in
     // try_lock(). Unlike a compare-and-swap, an addition cannot fail.
     const bool was_free = word_.fetch_add(one_waits, std::memory_order_acq_rel) == 0;
     P::doorway(this);
@@ -170,8 +171,8 @@ class basic_fairlock_wide {
       for (;;) {
         std::uint64_t b = bits.load(std::memory_order_acquire);  // (7)
         if (my_turn(b)) return;
-        // The thread sleeps only if the upper half of the word is unchanged. The hand-over clears the thread's mark
-        // there.
+        // The thread sleeps only if the upper half of its word of bits is unchanged. The hand-over clears the thread's
+        // mark there.
         if ((b & asleep(mine)) == 0 &&
             !bits.compare_exchange_strong(b, b | asleep(mine), std::memory_order_relaxed, std::memory_order_relaxed)) {
           P::backoff(0);

@@ -1,8 +1,8 @@
-// The classic three-state mutex that C libraries ship: lock is a compare-and-swap, and if it fails the thread sleeps at
-// once. It is a reference for the other locks; unlike the C library's own mutex it can be simulated and checked.
+// The three-state mutex of C libraries: lock is a compare-and-swap, and if it fails the thread sleeps at once. It is a
+// reference for the other locks: the checker and the simulator can run it, but not the C library's own mutex.
 //
 // Source: U. Drepper, "Futexes Are Tricky" (2011), mutex 2 with an exchange for the unlock.
-// Guarantees: mutual exclusion; no order, no bound on bypass (an arriving thread overtakes one that is being woken).
+// Guarantees: mutual exclusion; no order, no bound on bypass (an arriving thread may overtake a thread that was woken).
 // Cost: lock one compare-and-swap, unlock one exchange.
 // Layout: one 32-bit word, three_state.hpp.
 #pragma once
@@ -19,7 +19,7 @@ class futex {
       .paper = "Drepper, Futexes Are Tricky, mutex 2",
       .kinds = static_cast<unsigned>(waiting_kind::spin_then_park),
   };
-  static constexpr bool zero_iff_free = true;  ///< the word
+  static constexpr bool zero_iff_free = true;  ///< the word is 0 iff the lock is free
 
   void lock() {
     P::doorway(this);

@@ -1,42 +1,41 @@
-// K42: an MCS lock whose callers bring no node. The lock itself takes its holder's place in the queue, so that a thread
-// needs a node only while it waits. In the paper that node is on the thread's stack.
+// K42: an MCS lock whose callers provide no node. While a thread holds the lock, the lock itself stands for that thread
+// in the queue, so a thread needs a node only while it waits.
 //
 // Source: Auslander et al., the variant of MCS in the K42 kernel, as the MCSg paper describes and measures it: §5.4,
-// §6.1. `k42-tls` is the paper's K42-TLS: the node is not on the stack but borrowed from a pool. A thread-local
-// variable keeps it for the thread's next wait. So the lock can be used between processes.
-// Guarantees: FIFO (doorway: the compare-and-swap that puts the thread into the queue, or takes the free lock); in the
-// queue no thread is overtaken or starves. The way to the doorway is not bounded: the compare-and-swap fails whenever
-// another thread has changed the tail, and a thread may starve before it.
+// §6.1. `k42-tls` is the paper's K42-TLS: the node comes from a pool, not from the stack, so the lock works between
+// processes. A thread-local variable keeps the node for the thread's next wait.
+// Guarantees: FIFO (doorway: the compare-and-swap that puts the thread into the queue, or takes the free lock); no
+// thread in the queue is overtaken or starves. The doorway is not bounded: the compare-and-swap fails whenever another
+// thread has changed the tail, so a thread may starve before it.
 // Cost: lock one compare-and-swap; unlock one if no thread waits, else a store into the next node (parking: an
-// exchange). A thread that has waited pays one more to take its node out of the queue.
+// exchange). A thread that has waited needs one more to take its node out of the queue.
 // Layout: tail · next: two 32-bit handles.
 //
 //     tail           next      situation
 //     0              0         free
 //     1 (self)       0         held; no thread waits
-//     n              0         held; n is the last waiter, and the first waiter has not written its link yet
+//     n              0         held; n is the last waiter; the first waiter has not yet written its handle to `next`
 //     n              f         held; n is the last waiter, f the first
-//     n              stale     held by a thread that is taking its node out: only the holder writes `next` until the
-//                              tail is `self`
+//     n              stale     held by a thread that is still replacing its node in the queue by the lock; until the
+//                              tail is `self`, only this thread writes `next`
 //
 //     tail, next
 //     0,0 -> self,0         lock(), try_lock()
 //     self,0 -> m,0         contend(): m is the first and the last waiter; then next: 0 -> m
 //     n,* -> m,*            contend(): m is behind n; then n's link: 0 -> m
-//     self,0 -> 0,0         unlock(), if no thread waits. Else the first waiter is granted, tail and next stay as they
-//                           are
-//     m,m -> m,0 -> self,0  take_out(): m was the only waiter, and is the holder now
-//     n,m -> n,s            take_out(): m is the holder now, s is behind it
+//     self,0 -> 0,0         unlock(), if no thread waits. Otherwise it grants the first waiter, and tail and next do
+//                           not change
+//     m,m -> m,0 -> self,0  take_out() by m, the new holder; no other thread waits
+//     n,m -> n,s            take_out() by m, the new holder; s is the next waiter
 //
-// So a waiter that has been granted the lock replaces its node in the queue by the lock itself. The node is free again
-// before the critical section begins.
+// A waiter that has been granted the lock replaces its node in the queue by the lock itself. Its node is free before
+// the critical section begins.
 //
-// Here both forms take nodes from the platform, where each thread has a few of its own. They differ in this: `k42`
-// takes one of these nodes and gives it back; `k42-tls` uses the node that the thread has cached. k42_stack.hpp has the
-// paper's node on the stack.
+// Here both forms take nodes from the platform, which has a few for each thread. `k42` takes one and gives it back;
+// `k42-tls` uses the thread's cached node. k42_stack.hpp has the paper's nodes on the stack.
 //
-// The arrival is not that of mcs_queue.hpp: if the tail is `self`, the link is the lock's own word, so the arrival
-// needs a compare-and-swap.
+// The arrival is not enqueue() of mcs_queue.hpp but a compare-and-swap: if the tail is `self`, the link is a word of
+// the lock.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -83,9 +82,9 @@ class basic_k42 {
       // Frees the lock. tail,next: self,0 -> 0,0. (2) release: pairs with (1), the compare-and-swap in try_lock().
       if (tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         return;
-      first = W::await_soon(next_, [](node_handle h) { return h != no_node; });  // it is about to write the link
+      first = W::await_soon(next_, [](node_handle h) { return h != no_node; });  // the link is written soon
     }
-    grant<P, W>(first);  // (3) release: (g2) in hand_over.hpp. Touches its node only
+    grant<P, W>(first);  // (3) release: (g2) in hand_over.hpp. Accesses only the node from here on
   }
 
   /// Called by the holder. Returns false only if another thread is certain to get the lock next.
@@ -107,8 +106,8 @@ class basic_k42 {
         prepare<P>(mine);
         // tail: n -> m, this thread's node. (4) release: publishes the prepared node to the compare-and-swap (4) of the
         // successor. Acquire: pairs with the predecessor's (4), and with (5) in take_out(), so that the link below is
-        // written after the 0 that take_out() has stored. The node in the tail may have left the queue and come back
-        // since the load: that does no harm, because it is the last again.
+        // written after the 0 that take_out() has stored. If the node in the tail has left the queue and come back
+        // since the load, it is the last node again: no harm.
         if (tail_.compare_exchange_strong(last, mine, std::memory_order_acq_rel, std::memory_order_relaxed)) {
           P::doorway(this);
           (last == self ? next_ : P::node(last).next).store(mine, std::memory_order_release);  // (6)
@@ -126,8 +125,8 @@ class basic_k42 {
   void take_out(node_handle mine) {
     node_handle second = P::node(mine).next.load(std::memory_order_acquire);  // acquire: pairs with (6), the link
     if (second == no_node) {
-      // tail,next: m,m -> m,0 -> self,0. The store precedes the change of the tail to `self`: after that change the
-      // next arrival writes to next_.
+      // tail,next: m,m -> m,0 -> self,0. The store precedes the change of the tail to `self`, because after that change
+      // the next arrival writes to next_.
       next_.store(no_node, std::memory_order_relaxed);
       node_handle expected = mine;
       // (5) release: publishes the store above to (4), the compare-and-swap in contend().

@@ -1,39 +1,39 @@
-// LIFO-CR: waiters are on a stack. An unlock pops the waiter that arrived last and grants it the lock, so that few
-// threads circulate. Now and then an unlock serves the eldest waiter, at the bottom, instead. The pure LIFO lock,
-// `lifo`, never does this: only as many threads circulate as keep the lock busy, and a waiter may starve. In the form
-// `lifo-cr-ahead` an unlock also wakes the waiter that it leaves on top, if this waiter sleeps: core/wake_ahead.hpp. In
-// the form `lifo-cr-stack` a waiter's node is an object in its call of lock(), so the lock needs no thread records.
+// LIFO-CR: waiters are on a stack, and an unlock pops the latest one and grants it the lock, so that few threads
+// circulate. With a small probability an unlock serves the eldest waiter, at the bottom, instead. Three other forms: in
+// `lifo`, the pure LIFO lock, no unlock serves the eldest, so a waiter may starve. In `lifo-cr-ahead`, an unlock also
+// wakes the waiter that is then on top, if it sleeps: core/wake_ahead.hpp. In `lifo-cr-stack`, a waiter's node is an
+// object in its call of lock(), so the lock needs no thread records.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2; footnotes 41 (the pure form) and 19 (ahead).
 // Guarantees: not FIFO. Work-conserving: never free while a thread is on the stack. `lifo`: no bound on bypass, a
-// waiter may starve. `lifo-cr`: every waiter on the stack is admitted with probability one, because each unlock serves
-// the eldest with probability 1/1000 (doorway: the compare-and-swap that pushes it). The time to the doorway is not
-// bounded: a thread repeats the compare-and-swap whenever another thread has pushed or popped in between.
-// Cost: lock and unlock one compare-and-swap each. A hand-over to the latest waiter is one compare-and-swap, which is
-// not repeated if it fails. A hand-over to the eldest is a walk down the stack. `lifo-cr-ahead`: also a load of the
-// flag of the waiter on top; if that waiter sleeps, a store and a system call.
+// waiter may starve. Otherwise every waiter on the stack is admitted with probability one (doorway: the
+// compare-and-swap that pushes it), because each unlock serves the eldest with probability 1/1000. The way to the
+// doorway is not bounded: the compare-and-swap fails whenever another thread has pushed or popped meanwhile.
+// Cost: lock and unlock one compare-and-swap each. A hand-over to the latest waiter is one compare-and-swap, not
+// repeated if it fails. A hand-over to the eldest walks down the stack. `lifo-cr-ahead`: also a load of the flag of the
+// waiter on top; if that waiter sleeps, a store and a system call.
 // Layout: one 32-bit word; `lifo-cr-stack`: one 64-bit word. A thread needs a queue node only while it waits.
 //
 //     0             free
 //     1             held, no thread waits
-//     ≥ first_node  held; the node of the thread that arrived last. node.next: the one that arrived before it, 0 at the
-//                   bottom
+//     ≥ first_node  held; the node of the thread that arrived last. Its `next` is the node that arrived before it, 0 at
+//                   the bottom
 //
-//     0 -> 1        lock(), try_lock(); push(), if the lock has become free
+//     0 -> 1        lock(), try_lock(); push(), if it finds the lock free
 //     1 -> m        push(): m.next is 0
 //     t -> m        push(): m.next is t
 //     1 -> 0        unlock()
 //     t -> t.next, or 1     take_latest(): the thread of t is granted; the lock stays held
-//     t stays       take_latest(), if a push made its compare-and-swap fail (t is the new top): the node below t is
-//                   removed, and its thread granted. take_eldest(): the same with the node at the bottom
+//     t stays       take_latest(), if a push has made its compare-and-swap fail (t is the new top): removes the node
+//                   below t and grants its thread. take_eldest(): the same with the node at the bottom
 //
-// The pop needs no version number, because only the holder takes nodes off the stack, at any depth. Between the
-// holder's read of top.next and its compare-and-swap, the top node can neither leave the stack nor come back with
-// another `next`. A push needs no version number either, because it may put its node above any other node.
+// A pop needs no version number, because only the holder removes nodes, at any depth: between its load of top.next and
+// its compare-and-swap, the top node cannot leave the stack and come back with another `next`. A push needs none
+// either, because it may put its node above any other node.
 //
 // Each push is a release, and while threads wait all changes of the word are read-modify-writes. So the release
-// sequence of each push includes the later pushes and pops, and a thread that reads the top by acquire sees the nodes
-// below it as well. Only the holder changes links below the top.
+// sequence of each push includes the later pushes and pops, and a thread that loads the top by acquire also sees the
+// nodes below it. Only the holder changes links below the top.
 #pragma once
 
 #include <type_traits>
@@ -62,8 +62,8 @@ struct lifo_thread_nodes {
   }
 };
 
-/// A waiter's node is an object on its thread's stack, and its address is the handle. It ends when the waiter returns
-/// from lock(), so no thread touches it after the grant.
+/// A waiter's node is an object on its thread's stack, and its address is the handle. The object ends when the waiter
+/// returns from lock(), so no other thread accesses it after the grant.
 template <platform_with_stack_objects P>
 struct lifo_stack_nodes {
   struct node_type {
@@ -79,7 +79,7 @@ struct lifo_stack_nodes {
   static void wait(handle h) {
     wait_for_grant_or_early_wake<P, W>(node(h).flag);
   }
-  /// As grant() of hand_over.hpp; the wake-up may reach another object at the same address, which is a stray one there.
+  /// As grant() of hand_over.hpp. The wake-up may reach a later object at the same address, as a stray one.
   template <class W>
   static void grant(handle h) {
     auto& flag = node(h).flag;
@@ -93,8 +93,8 @@ struct lifo_stack_nodes {
   }
 };
 
-/// On average one unlock in FairnessPeriod serves the eldest; if FairnessPeriod is 0, none does. WakesAhead: an unlock
-/// also wakes the waiter that is on top after it.
+/// FairnessPeriod: on average one unlock in so many serves the eldest; 0: none does. WakesAhead: an unlock also wakes
+/// the waiter that is on top after it.
 template <platform P, class W, std::uint32_t FairnessPeriod, bool WakesAhead = false,
           class Nodes = lifo_thread_nodes<P>>
 class basic_lifo {
@@ -153,13 +153,13 @@ class basic_lifo {
   [[gnu::cold, gnu::noinline]] void contend() {
     if constexpr (in_threads) {
       const handle mine = P::take_node();
-      if (mine == no_node) {  // all nodes are in use: without a place on the stack
+      if (mine == no_node) {  // all nodes are in use: polls, without a place on the stack
         while (!try_lock()) P::backoff(100000);
         return;
       }
       Nodes::prepare(mine);
       if (push(mine)) wait(mine);
-      P::give_node(mine);  // the granter does not touch it again
+      P::give_node(mine);  // the granting thread does not access it again
     } else {
       typename P::template local<typename Nodes::node_type> node;
       const handle mine = Nodes::handle_of(*node);
@@ -168,7 +168,7 @@ class basic_lifo {
     }
   }
 
-  /// Pushes the node on the stack and returns true. Returns false if the caller has found the lock free and taken it.
+  /// Pushes the node on the stack and returns true. If it finds the lock free, takes the lock and returns false.
   bool push(handle mine) {
     handle seen = top_.load(std::memory_order_relaxed);
     for (;; P::backoff(0)) {
@@ -195,8 +195,8 @@ class basic_lifo {
     const handle chosen = P::bernoulli(FairnessPeriod) ? take_eldest(top) : take_latest(top);
     [[maybe_unused]] early_wake<P> ahead;
     if constexpr (WakesAhead) {
-      // (6) acquire: pairs with (4), the push, before which the platform may have made the node. The waiter on top
-      // stays on the stack until this thread's hand-over.
+      // (6) acquire: pairs with (4), the push, so that the node is seen as its thread has prepared it. The waiter on
+      // top stays on the stack until this thread's hand-over.
       if (const handle next = top_.load(std::memory_order_acquire); next >= first_node)
         ahead.choose(Nodes::node(next).flag);
     }
@@ -213,7 +213,7 @@ class basic_lifo {
     if (top_.compare_exchange_strong(seen, below == no_node ? held : below, std::memory_order_acquire,
                                      std::memory_order_acquire))
       return top;
-    // `top` is still on the stack, so the new top has a node below it. That node is removed.
+    // `top` is still on the stack, so there is a node below the new top. Removes that node.
     const handle second = link(seen);
     set_link(seen, link(second));
     return second;

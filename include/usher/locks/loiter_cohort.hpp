@@ -1,24 +1,24 @@
-// LOITER over a cohort lock: the inner lock, which holds back all waiters but the standby, is C-TKT-MCS. So successive
-// standbys come from one NUMA node, up to 65 in a row, and the threads that circulate tend to be those of that node.
-// loiter.hpp has the outer lock, cohort.hpp the idea of a cohort lock.
+// LOITER over a cohort lock: the inner lock, at which all waiters but the standby wait, is C-TKT-MCS. So up to 65
+// successive standbys come from one NUMA node, and most of the threads that circulate run there. loiter.hpp has the
+// outer lock and the term standby, cohort.hpp the principle of a cohort lock.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1 ("If the inner lock is NUMA-friendly – say, a cohort
 // lock"); the cohort lock's parts and its threshold as in cohort.hpp.
-// Guarantees: as loiter. The inner lock is FIFO within a NUMA node; among the nodes the first waiters take tickets, and
-// a node that has had the ticket lock for 65 standbys in a row leaves it. No thread starves (doorway: the exchange of
-// its node's tail).
-// Cost: as loiter; a standby that is the first of its NUMA node's turns pays for the ticket lock, too.
+// Guarantees: as loiter. The inner lock is FIFO within a NUMA node. Among the nodes, each node's first waiter draws a
+// ticket of the ticket lock, and a node that has had this lock for 65 standbys in a row releases it. No thread starves
+// (doorway: the exchange of its node's tail).
+// Cost: as loiter; a standby that takes the ticket lock for its NUMA node pays for that, too.
 // Layout: loiter's three words, of which the second is unused · ticket lock · for each NUMA node: tail, turns. Each
 // part has 128-byte sectors of its own, so the lock is large.
 //
 //     turns    0  the NUMA node does not have the ticket lock     protected by the head of the node's queue
-//              n  it has, and the standby is the n-th in a row
+//              n  it has; the standby is its n-th in a row
 //
-// The unlock of a thread that came through the inner lock: if another thread of its NUMA node waits and the turns are
-// not over, that thread is the next standby, and finds that its node has the ticket lock. Otherwise the unlock leaves
-// the ticket lock, then the queue. A cohort lock needs the reverse order, since there the next holder may destroy the
-// lock; here this thread still holds the outer lock. From then on a thread of another NUMA node may be the standby, as
-// in loiter. All wake-ups come after the outer lock is free.
+// The unlock of a holder that came through the inner lock: if another thread of its NUMA node waits and the turns are
+// not used up, that thread becomes the next standby and inherits the ticket lock. Otherwise the unlock releases the
+// ticket lock, then leaves the queue. A cohort lock needs the reverse order, since its next holder may destroy the
+// lock; here this thread still holds the outer lock. From the release on, a thread of another NUMA node may be the
+// standby, as in loiter. All wake-ups follow the release of the outer lock.
 #pragma once
 
 #include "usher/locks/loiter_variants.hpp"
@@ -28,14 +28,15 @@
 
 namespace usher::inline v2 {
 
-/// C-TKT's global lock. Its unlock returns the sleepers that it does not wake itself.
+/// The global lock of C-TKT-MCS. Its unlock does not wake the successor, but returns whom to wake, so that the caller
+/// can do this later.
 template <platform P, class W>
 class ticket_woken_later : public ticket_core<P, W> {
   using base = ticket_core<P, W>;
   using base::grant_, base::ticket_;
 
  public:
-  /// Unlocks. Returns the mask under which the successor sleeps, or 0 if no thread need be woken.
+  /// Unlocks. Returns the successor's futex mask, or 0 if no thread need be woken.
   std::uint32_t release() {
     if constexpr (!W::parks) {
       base::unlock();
@@ -44,7 +45,7 @@ class ticket_woken_later : public ticket_core<P, W> {
       const std::uint32_t following = base::following();
       if (grant_.load(std::memory_order_relaxed) & ticket_words::asleep)
         ticket_words::unmark(ticket_, grant_, following);
-      // As (2) of ticket.hpp, release: publishes this NUMA node's turns and all that the holder has done.
+      // Release, as (2) in ticket.hpp: publishes this NUMA node's turns and the holder's writes.
       const std::uint32_t old = grant_.fetch_add(ticket_words::one, std::memory_order_release);
       return (old & ticket_words::asleep) != 0 ? ticket_words::mask_of(following) : 0;
     }
@@ -68,10 +69,10 @@ class basic_loiter_cohort : public basic_loiter<P, W, basic_loiter_cohort<P, W, 
     t.summary = "loiter whose inner lock is a cohort lock, C-TKT-MCS";
     return t;
   }();
-  static constexpr bool entry_for_each_node = true;  ///< of the machine's NUMA nodes
+  static constexpr bool entry_for_each_node = true;  ///< the lock has an entry for each NUMA node of the machine
 
-  /// A thread in the inner lock stays there until it has had both locks. Besides the holder's own NUMA node this sees
-  /// only nodes whose first waiter has its ticket.
+  /// As in loiter.hpp: a thread in the inner lock stays there until it has had both locks. Of the other NUMA nodes, the
+  /// result considers only those whose first waiter has drawn its ticket.
   bool has_certain_successor() const {
     if constexpr (base::ranks)
       if (base::urgent_wait()) return true;
@@ -86,7 +87,7 @@ class basic_loiter_cohort : public basic_loiter<P, W, basic_loiter_cohort<P, W, 
     typename P::template plain<std::uint32_t> turns;
   };
 
-  /// The NUMA node from which the thread of this queue node came; kept in `mark`, since threads migrate.
+  /// The NUMA node on which the thread of this queue node ran at its arrival. `mark` stores it, since threads migrate.
   static std::uint32_t place_of(node_handle h) { return P::node(h).mark.load(std::memory_order_relaxed); }
   home& home_of(node_handle h) { return homes_[place_of(h)]; }
   const home& home_of(node_handle h) const { return homes_[place_of(h)]; }

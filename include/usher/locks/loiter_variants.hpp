@@ -1,17 +1,17 @@
-// LOITER with one part changed, to measure the worth of each part that the paper names. loiter.hpp has the algorithm;
-// this header has the differences from it.
+// LOITER with one part changed, to measure the effect of each part that the paper names. loiter.hpp has the algorithm;
+// this header has only the differences.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1 and footnotes 17 and 39.
 // Guarantees, cost and layout: as loiter, except where the comment of the class says otherwise.
 //
 //     loiter-eager     the standby polls before it sleeps, as arrivals do
-//     loiter-adaptive  the time for which arrivals spin adapts to their success: footnote 17; in the simulator only
+//     loiter-adaptive  arrivals spin for longer after successes, for less after failures: footnote 17; simulator only
 //     loiter-barging   the standby never becomes impatient, and may starve
-//     loiter-cap       a limited number of arrivals spin
-//     loiter-cull      an arrival gives up after a number of lost attempts at a free lock
+//     loiter-cap       at most two arrivals spin at a time
+//     loiter-cull      an arrival stops spinning after three lost attempts at a free lock
 //     loiter-defer     unlock does not wake the standby while arrivals spin: deferred unpark
-//     loiter-flux      an arrival gives up if too many others arrive while it spins
-//     loiter-numa      the inner lock prefers threads of one NUMA node, as MCSCRN
+//     loiter-flux      an arrival stops spinning if more than eight others arrive meanwhile
+//     loiter-numa      the inner lock prefers threads of one NUMA node, as MCSCRN does
 //     loiter-store     unlock is a plain store: footnote 39
 #pragma once
 
@@ -20,7 +20,8 @@
 
 namespace usher::inline v2 {
 
-/// Returns the traits of an ablation. `hands_over`: whether the lock guarantees that the standby does not starve.
+/// Returns the traits of an ablation. `ranks`: whether it serves threads with a real-time priority first. `hands_over`:
+/// whether it guarantees that the standby does not starve.
 template <platform_with_priorities P, class W>
 constexpr lock_traits loiter_ablation(bool ranks, bool hands_over, unsigned words = 3) {
   lock_traits t = loiter<P, W>::traits;
@@ -49,7 +50,8 @@ class loiter_eager : public basic_loiter<P, W, loiter_eager<P, W>> {
   }
 };
 
-/// The standby is never impatient: the lock is not handed over, and a free lock goes to the fastest.
+/// The standby is never impatient: unlock does not hand the lock over, and the first thread that tries takes a free
+/// lock.
 template <platform_with_priorities P, class W>
 class loiter_barging : public basic_loiter<P, W, loiter_barging<P, W>> {
   using base = basic_loiter<P, W, loiter_barging>;
@@ -61,7 +63,7 @@ class loiter_barging : public basic_loiter<P, W, loiter_barging<P, W>> {
   static constexpr lock_traits traits = loiter_ablation<P, W>(base::ranks, hands_over);
 };
 
-/// An arrival stops spinning once it has lost most_failures attempts at a free lock: then enough other threads
+/// An arrival stops spinning when it has lost most_failures attempts at a free lock: then enough other threads
 /// circulate.
 template <platform_with_priorities P, class W>
 class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
@@ -89,9 +91,9 @@ class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
   }
 };
 
-/// An arrival stops spinning once more than most_arrivals other threads have arrived since it began: the paper's
-/// "arrival of spinners", as a count during the time for which the arrival has spun. Only arrivals that spin count. The lock has one more word, which
-/// counts arrivals. The count orders nothing and may wrap.
+/// An arrival stops spinning when more than most_arrivals other threads have arrived since it began: the paper's
+/// "arrival of spinners", as a count over the time for which this arrival has spun. Only arrivals that spin are
+/// counted, in one more word. The count orders nothing and may wrap.
 template <platform_with_priorities P, class W>
 class loiter_flux : public basic_loiter<P, W, loiter_flux<P, W>> {
   using base = basic_loiter<P, W, loiter_flux>;
@@ -119,10 +121,10 @@ class loiter_flux : public basic_loiter<P, W, loiter_flux<P, W>> {
   typename P::template atomic<std::uint32_t> arrivals_;
 };
 
-/// Adaptive spinning: an arrival that gets the lock by spinning lengthens the time for which the next ones spin, up to
-/// the spin budget; one that does not shortens it, down to about 1/20 of the budget. The steps are an eighth of the way,
-/// chosen, not measured. The lock has one more word: by how many 256ths of the budget an arrival spins less. Threads
-/// that change it at the same time may lose a step; the word decides only for how long they spin.
+/// Adaptive spinning: if an arrival gets the lock by spinning, the next ones spin for longer, up to the spin budget; if
+/// not, they spin for less, down to about 1/20 of the budget. A step is an eighth of the remaining way; chosen, not
+/// measured. One more word contains by how many 256ths of the budget an arrival spins less. If threads change it at the
+/// same time, a step may be lost: this affects only times of spinning.
 template <platform_with_priorities P, class W>
 class loiter_adaptive : public basic_loiter<P, W, loiter_adaptive<P, W>> {
   using base = basic_loiter<P, W, loiter_adaptive>;
@@ -151,20 +153,20 @@ class loiter_adaptive : public basic_loiter<P, W, loiter_adaptive<P, W>> {
 ///
 ///     n,*,* -> n+1,*,*    spin(), at its beginning
 ///     n,*,* -> n-1,*,*    leave_count(), with the lock; give_up(), without it
-///     n,1,a -> n,0,a      release(), DeferWake: the mark stays, and an arrival that spins takes the lock. Its unlock
-///                         decides anew
+///     n,1,a -> n,0,a      release(), DeferWake: the mark stays; a spinning arrival takes the lock, and its unlock
+///                         wakes the standby or leaves the mark again
 ///     n,1,1 -> n,0,0      release(), otherwise: the standby is woken
-///     1,0,1 -> 0,0,1      give_up(), by the last arrival that spins: it finds the lock free, and takes it
+///     1,0,1 -> 0,0,1      give_up() by the last spinning arrival: it finds the lock free, and takes it
 ///
-/// So while the lock is free and the standby sleeps, the count is above 0, or the last counted arrival is about to try
-/// the lock.
+/// So if the lock is free and the standby sleeps, an arrival is counted, or the last counted one is about to try the
+/// lock.
 template <platform_with_priorities P, class W, unsigned MostSpinners, bool DeferWake>
 class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, MostSpinners, DeferWake>> {
   using base = basic_loiter<P, W, loiter_with_count>;
   friend base;
   using base::outer_, base::held, base::inner, base::asleep, base::impatient, base::handed, base::is_free;
 
-  static constexpr bool ranks = false;  // the count has the bits of the urgent waiters' stack
+  static constexpr bool ranks = false;  // the count uses the bits of the urgent waiters' stack
   static constexpr std::uint32_t spinner = 256, spinners = ~(spinner - 1);
 
  public:
@@ -185,8 +187,8 @@ class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, Most
     return true;
   }
 
-  /// Called by an arrival that stops spinning. It tries the lock once more: an unlock may have left the standby asleep
-  /// because of this arrival, the last one counted.
+  /// Called by an arrival that stops spinning. Tries the lock once more: if it was the last arrival counted, an unlock
+  /// may have left the standby asleep because of it.
   bool give_up() {
     // Relaxed: the count and the lock are one word, and the lock is taken by (1).
     const std::uint32_t left = outer_.fetch_sub(spinner, std::memory_order_relaxed) - spinner;
@@ -252,10 +254,10 @@ class loiter_numa : public basic_loiter<P, W, loiter_numa<P, W>> {
 };
 
 /// Unlock is a load and a plain store (footnote 39). If the standby sets its mark between the two, the store erases the
-/// mark, and no unlock wakes the standby. So the standby sleeps for at most 1 ms at a time (P::nap); then it takes the
-/// lock if the lock is free, or sets its mark again. An erased mark costs the standby at most 1 ms, and the lock is
-/// idle for as long if no other thread comes. If every mark is erased, the standby starves. (The paper's unlock stores
-/// first and loads then, from a lock that may have been destroyed; it misses a mark only while its store is in the
+/// mark, and no unlock wakes the standby. So the standby sleeps for at most 1 ms at a time (P::nap), and then takes the
+/// lock if it is free, or sets its mark again. An erased mark costs the standby at most 1 ms, and the lock stays unused
+/// for as long if no other thread comes. If every mark is erased, the standby starves. (The paper's unlock first stores
+/// and then loads, from a lock that may have been destroyed; it misses a mark only while its store is in the
 /// processor's store buffer.)
 template <platform_with_priorities P, class W>
 class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
@@ -278,7 +280,7 @@ class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
   bool unlock_is_due() const = delete;  // the mark that says so may be erased
 
  private:
-  // Both functions have a time limit: after it the standby looks at the word again, even if no unlock has woken it.
+  // Both functions have a time limit, after which the standby reads the word again even if no unlock has woken it.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) { P::nap(outer_, seen, every_sleeper, ns, 0); }
   void wait_for_outer(std::uint32_t seen) { wait_for_outer(seen, handoff_after); }
 };

@@ -1,7 +1,7 @@
-// MCS: waiters form a linked list, and each watches a flag in its own node. In this form a thread keeps its node while
-// it holds the lock.
+// MCS: waiters form a linked list, and each watches a flag in its own node. A thread keeps its node while it holds the
+// lock.
 //
-// Source: Mellor-Crummey & Scott (TOCS 1991) as the papers use it: MCSg §2 and Algorithm 1 without lines 7–10,
+// Source: Mellor-Crummey & Scott (TOCS 1991), as the papers describe it: MCSg §2 and Algorithm 1 without lines 7–10,
 // Malthusian §4 footnote 10.
 // Guarantees: FIFO (doorway: the exchange of tail); no thread is overtaken or starves.
 // Cost: lock one exchange; unlock a compare-and-swap if no thread waits, else a store into the next node (parking: an
@@ -18,7 +18,7 @@
 
 namespace usher::inline v2 {
 
-/// The papers' lock: every operation takes the caller's node.
+/// The lock as in the papers: every operation takes the caller's node.
 template <platform P, class W>
 class mcs_with_node {
  public:
@@ -39,7 +39,8 @@ class mcs_with_node {
   /// Called by the holder. Returns false only if another thread is certain to get the lock next.
   bool has_no_successor(node_handle mine) const { return tail_.load(std::memory_order_relaxed) == mine; }
 
-  /// Returns the last node in the queue, or no_node if the lock is free: a hint, since other threads change it.
+  /// Returns the last node in the queue, or no_node if the lock is free. A hint: other threads may change it at any
+  /// time.
   node_handle last() const { return tail_.load(std::memory_order_relaxed); }
 
  private:

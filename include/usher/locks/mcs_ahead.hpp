@@ -1,12 +1,13 @@
-// MCS that wakes waiters ahead of their turn: an unlock grants its successor, and if the waiter behind that successor
-// sleeps, wakes it, too. In a queue in order of arrival the next owner has waited longest, so it usually sleeps; with
-// MCS its wake-up then begins only when the lock is its own.
+// MCS that wakes waiters ahead of their turn: an unlock grants its successor, and if the waiter behind the successor
+// sleeps, wakes that waiter, too. In a FIFO queue the next owner has waited longest, so it usually sleeps, and MCS
+// wakes it only when the lock is granted to it.
 //
-// Source: Dice, "Malthusian Locks" (EuroSys 2017), footnote 19, for spin-then-park waiting of any lock; MCS as in
-// mcs.hpp. The paper does not apply the footnote to a lock.
-// Guarantees: as MCS: FIFO (doorway: the exchange of tail); no thread is overtaken or starves.
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), footnote 19, on any lock with spin-then-park waiting; MCS as in
+// mcs.hpp. The paper does not say to which lock the footnote applies.
+// Guarantees: as MCS.
 // Cost: as MCS. An unlock with a successor also loads the successor's link and, with two waiters or more, the flag of
-// the waiter behind it. If that waiter sleeps, a store and, after the hand-over, a system call.
+// the waiter behind it. If that waiter sleeps, the unlock also stores to the flag, and wakes the waiter by a system
+// call after the hand-over.
 // Layout: as MCS. core/wake_ahead.hpp has the states of a waiter's flag.
 #pragma once
 
@@ -19,7 +20,7 @@
 
 namespace usher::inline v2 {
 
-/// Distance: how many waiters are between the successor and the waiter that is woken, plus one.
+/// Distance: the place in the queue behind the successor of the waiter that is woken; 1: the next one.
 template <platform P, class W, unsigned Distance>
 class mcs_ahead_with_node {
  public:
@@ -39,8 +40,8 @@ class mcs_ahead_with_node {
     if (next == no_node) return;
     early_wake<P> ahead;
     if constexpr (W::parks) {
-      // These waiters stay in the queue until `next` has had the lock. (1) acquire: pairs with (q2), the write of the
-      // link, by which the waiter's prepared node is published.
+      // The waiters behind `next` stay in the queue until `next` has had the lock. (1) acquire: pairs with (q2), the
+      // write of the link, which publishes the waiter's prepared node.
       node_handle later = next;
       for (unsigned i = 0; i < Distance && later != no_node; i++)
         later = P::node(later).next.load(std::memory_order_acquire);
@@ -50,7 +51,6 @@ class mcs_ahead_with_node {
     if constexpr (W::parks) ahead.wake();
   }
 
-  /// Called by the holder. Returns false only if another thread is certain to get the lock next.
   bool has_no_successor(node_handle mine) const { return tail_.load(std::memory_order_relaxed) == mine; }
 
  private:

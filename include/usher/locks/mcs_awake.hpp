@@ -1,19 +1,19 @@
-// MCS that prefers waiters that are awake: an unlock passes over waiters that sleep, which become passive, and grants
-// the first one that still polls. So hand-overs without a wake-up are the rule, and threads that have fallen asleep
-// circulate again only if no other thread waits, or when it is the turn of the eldest.
+// MCS that prefers waiters that are awake: an unlock skips waiters that sleep, moves them to a list of passive threads,
+// and grants the first waiter that still polls. So most hand-overs need no wake-up. A passive thread gets the lock
+// again only if no thread is queued, or when an unlock serves the eldest passive thread.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), footnote 19: "The lock might also favor succession to spinning
-// threads over parked threads." The paper does not say which lock this is for, how far it searches, or what becomes of
-// the threads that are passed over. Here it is MCS as in mcs.hpp, with MCSCR's passive list (§4) for the sleepers.
-// Guarantees: not FIFO; among the waiters that stay awake, FIFO. Work-conserving: never free while a thread waits. No
-// bound on bypass, but every waiter is admitted with probability one (doorway: the exchange of tail): each unlock
-// serves the eldest passive thread with probability 1/1000.
-// Cost: as MCS. An unlock with a successor also loads the successor's flag, in the line that it will write; for each
-// sleeper, at most eight, it loads the link and adds the node to the list.
+// threads over parked threads." The paper does not say for which lock, how far an unlock searches, or what happens to
+// the threads that it skips. This is MCS as in mcs.hpp, with MCSCR's passive list (§4) for the sleepers.
+// Guarantees: not FIFO; FIFO among the waiters that stay awake. Work-conserving: never free while a thread waits. No
+// bound on bypass, but every waiter is admitted with probability one (doorway: the exchange of tail), because each
+// unlock serves the eldest passive thread with probability 1/1000.
+// Cost: as MCS. An unlock with a successor also loads the successor's flag, which is in the cache line that the grant
+// writes. For each sleeper that it skips, at most eight, it loads the link and adds the node to the list.
 // Layout: tail · latest passive thread · holder's node: three 32-bit handles, 12 bytes.
 //
 //     queue:    holder ─next→ a ─next→ b … ← tail      S: sleeps (the flag is `parked`), A: is awake
-//     passive:  a ring, named by its latest thread: node_ring in core/numa_queue.hpp
+//     passive:  a ring of nodes; the lock stores the latest one: node_ring in core/numa_queue.hpp
 //
 //     behind the holder   passive list   unlock
 //     none                none           frees the lock: tail m -> 0
@@ -24,9 +24,9 @@
 //     S … S, S            any            all but the last become passive; the last, which came last, is granted
 //     any                 …, eldest      once in FairnessPeriod: the eldest is put behind the holder and granted
 //
-// "The last" is the last whose link is known, or the ninth. A thread may fall asleep just after the unlock has looked
-// at its flag; then the grant wakes it, as in MCS. The lock protects the list, and unlock edits it before the hand-over.
-// A passive thread sleeps on: only a grant wakes it.
+// "The last" is the last node whose link is known, or the ninth node. If a thread falls asleep just after the unlock
+// has loaded its flag, the grant wakes it, as in MCS. The lock protects the list: unlock changes it before the
+// hand-over. Only a grant wakes a passive thread.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -68,7 +68,7 @@ class mcs_awake_with_node {
   }
 
  private:
-  static constexpr unsigned most_passed = 8;  // in one unlock, so its time is constant; chosen, not measured
+  static constexpr unsigned most_passed = 8;  // sleepers that an unlock skips: bounds its time; chosen, not measured
 
   [[gnu::cold, gnu::noinline]] void unlock_with_sleepers(node_handle mine) {
     if (P::bernoulli(FairnessPeriod)) {
@@ -85,14 +85,14 @@ class mcs_awake_with_node {
     grant<P, W>(pass_over_sleepers(next));
   }
 
-  /// Deficit: the holder is alone in the queue. The latest passive thread takes its place at the tail and is granted.
-  /// Returns false if a thread has just arrived: then there is no deficit.
+  /// Deficit: the holder is alone in the queue. Puts the latest passive thread into the tail in the holder's place, and
+  /// grants it. Returns false if a thread has just arrived: then there is no deficit.
   bool replace_in_tail(node_handle mine) {
     const node_handle latest = latest_.get();
     P::node(latest).next.store(no_node, std::memory_order_relaxed);
     node_handle expected = mine;
-    // Release: the store above comes before the link that the next arrival writes, after it has found this node in the
-    // tail; mcscr.hpp explains this at (3). No acquire: the tail named the holder's own node.
+    // Release: orders the store above before the link that the next arrival writes to this node, after it has found the
+    // node in the tail; mcscr.hpp explains this at (3). No acquire: the tail was the holder's own node.
     if (!tail_.compare_exchange_strong(expected, latest, std::memory_order_release, std::memory_order_relaxed))
       return false;
     latest_.set(ring::remove(latest, latest));
@@ -100,10 +100,11 @@ class mcs_awake_with_node {
     return true;
   }
 
-  /// Makes sleepers at the queue's front passive while the front has a known successor. Returns the new front.
+  /// Moves sleepers at the queue's front to the passive list, as long as the successor of the front is known. Returns
+  /// the new front.
   node_handle pass_over_sleepers(node_handle front) {
     for (unsigned i = 0; i < most_passed; i++) {
-      // Relaxed: only a grant ends this state.
+      // Relaxed: the state flag_parked ends only by a grant, which is this thread's task.
       if (P::node(front).flag.load(std::memory_order_relaxed) != flag_parked) break;
       const node_handle behind = P::node(front).next.load(std::memory_order_acquire);  // acquire: pairs with (q2)
       if (behind == no_node) break;

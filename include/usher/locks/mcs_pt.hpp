@@ -1,36 +1,38 @@
-// Preemption-tolerant MCS: an unlocking thread passes over waiters that have lost their CPU. It evicts them from the
-// queue, and they arrive anew when they run again; if no other thread waits, it frees the lock.
+// Preemption-tolerant MCS: an unlock skips waiters that have lost their CPU and evicts them from the queue. An evicted
+// thread enters the queue again when it runs. If all waiters are evicted, the unlock frees the lock.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §7: unlock "can check for and evict such threads from the chain,
 // forcing them to recirculate and 're-arrive' after they are eventually dispatched". The detection of preemption
 // follows He, Scherer & Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks" (HiPC 2005), because
 // Linux has no schedctl.
-// Guarantees: FIFO among threads that keep running (doorway: the first exchange of tail). A thread is evicted at most
-// eight times in one acquisition, then its place is firm (it cannot be evicted): no thread starves. While it is out of
-// the queue, any number of others may overtake it.
-// Cost: lock one exchange; unlock a compare-and-swap if no thread waits, else a look at the clock and a store into the
-// next node (parking: an exchange), and one compare-and-swap for each waiter that is evicted.
+// Guarantees: FIFO among threads that keep running (doorway: the first exchange of tail). One call of
+// lock() is evicted at most eight times; then its place is firm (cannot be evicted), so no thread starves. While a
+// thread is out of the queue, any number of others may overtake it.
+// Cost: lock one exchange; unlock a compare-and-swap if no thread waits, else a query of the clock and a store into
+// the next node (parking: an exchange), and one compare-and-swap for each waiter that is evicted.
 // Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.
 //
-// Detection of preemption: a polling waiter writes the time into its node every 2 µs. If that time is 10 µs old, unlock
-// assumes that the waiter has lost its CPU to another thread, or its processor to another virtual machine. A wrong
-// guess costs only time. A sleeping waiter is not evicted but woken. (The checker's clock advances in leaps, so that
-// any waiter may seem preempted at any moment.)
+// Detection of preemption: a polling waiter writes the time into its node every 2 µs. If that time is more than 10 µs
+// old, unlock assumes that another thread has the waiter's CPU, or that another virtual machine has its processor. A
+// wrong guess costs only time. A sleeping waiter is woken, not evicted. (The checker's clock advances in leaps, so any
+// waiter may seem preempted at any moment.)
 //
 //     flag of a node
 //     waiting   set by its thread, in prepare(). Read by unlock: the thread polls, and may be evicted.
-//     parked    set by its thread before it sleeps. Read by unlock: the thread must be woken, and is not evicted, since
-//               it gave up its CPU by itself.
+//     parked    set by its thread before it sleeps. Read by unlock: the thread must be woken, not evicted: it gave up
+//               its CPU of its own accord.
 //     granted   set by unlock, read by its thread, which has the lock.
-//     evicted   set by unlock, read by its thread, which arrives anew. Until then it does not write to its node.
+//     evicted   set by unlock, read by its thread, which then enters the queue again. Before that it does not write
+//               to its node.
 //
 //     waiting -> granted     grant(): the waiter was awake
 //     waiting -> parked      wait(), when its spin budget is used up
 //     parked  -> granted     grant(), and a wake-up
 //     waiting -> evicted     hand_over(), evict_last()
-//     parked  -> evicted     evict_last(), and a wake-up: the waiter has gone to sleep meanwhile
+//     parked  -> evicted     evict_last(), and a wake-up: the waiter fell asleep after unlock had found it awake
 //
-//     mark of a node: 0: the place is firm; else the time at which the waiter last wrote, in 1024 ns, with bit 0 set
+//     mark of a node: 0: the place is firm; else the time at which the waiter last polled, in units of 1024 ns, with
+//     bit 0 set
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -52,7 +54,7 @@ class mcs_pt_with_node {
       const bool firm = evictions == most_evictions;
       prepare<P>(mine);
       P::node(mine).mark.store(
-          0, std::memory_order_relaxed);  // firm until its first sign of life: no clock if the lock is free
+          0, std::memory_order_relaxed);  // firm until wait() writes a time: no query of the clock if the lock is free
       const node_handle previous = enqueue<P>(tail_, mine);
       if (previous == no_node) [[likely]]
         return;
@@ -70,16 +72,15 @@ class mcs_pt_with_node {
 
  private:
   static constexpr std::uint32_t flag_evicted = 3;
-  // Chosen: so large that the limit is rarely reached. If a thread with a firm place is preempted when its turn comes,
-  // the lock waits for up to a time slice. With a limit of 3 this keeps the lock in a state in which most waiters are
-  // preempted: simulated with 160 threads on 128 CPUs, its throughput was 0.007 to 0.17 million operations a second;
-  // with 8, 16, 64 and 1000 it was 0.25 to 0.41.
+  // Chosen: so large that the limit is rarely reached. If a thread with a firm place has no CPU when its turn comes,
+  // the lock waits for up to a time slice. With a limit of 3 such waits kept most waiters preempted: simulated with 160
+  // threads on 128 CPUs, the lock made 0.007 to 0.17 million operations a second; with 8, 16, 64 and 1000 it made 0.25
+  // to 0.41.
   static constexpr unsigned most_evictions = 8;
   // These two times were chosen. They are short compared with the time in which the lock passes once through a long
-  // queue (simulated: 31 µs with 160 threads on 128 CPUs, the load of M25 in lab/pages: simulated-claims). If they
-  // were longer, the lock could come to a thread that has just lost its CPU before the thread's last sign of life is
-  // old enough for unlock to notice this. The lock would then wait for up to a time slice, until that thread has a CPU
-  // again.
+  // queue (simulated: 31 µs with 160 threads on 128 CPUs, the load of M25 in lab/pages: simulated-claims). With longer
+  // times, the turn of a thread could come just after it has lost its CPU, while its last time stamp is still too young
+  // for unlock to notice. The lock would then wait for up to a time slice, until that thread has a CPU again.
   static constexpr std::uint64_t sign_of_life_every = 2000;  // ns
   static constexpr std::int32_t lifeless_after = 10;         // of 1024 ns
 
@@ -119,19 +120,19 @@ class mcs_pt_with_node {
 
   [[gnu::cold, gnu::noinline]] void hand_over(node_handle to) {
     while (preempted(to)) {
-      // Reads the successor before the eviction: after it the evicted thread may write to its node again.
+      // Reads the successor before the eviction: after the eviction the evicted thread may write to its node.
       node_handle next = P::node(to).next.load(std::memory_order_acquire);
       if (next == no_node) {
         node_handle expected = to;
         // (6) release: frees the lock; pairs with the acquire of the exchange in enqueue(). The preempted waiter's node
-        // `to` is still in the queue: if tail names it, no thread is behind it.
+        // `to` is still in the queue, so if the tail is `to`, no thread is behind it.
         if (tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
           return evict_last(to);
         next = W::await_soon(P::node(to).next, [](node_handle h) { return h != no_node; });
       }
       std::uint32_t seen = flag_waiting;
       // (5) release: orders the load of the link before the eviction; pairs with the acquire loads of the flag in
-      // wait(). Fails if the waiter has just gone to sleep: then the waiter is granted the lock and woken.
+      // wait(). Fails if the waiter has just set flag_parked: then it is granted the lock and woken.
       if (!P::node(to).flag.compare_exchange_strong(seen, flag_evicted, std::memory_order_release,
                                                     std::memory_order_relaxed))
         break;
@@ -140,8 +141,9 @@ class mcs_pt_with_node {
     grant<P, W>(to);  // (3) release: (g2) in hand_over.hpp
   }
 
-  /// Called after the node, the queue's last, has been taken out and the lock freed. Wakes the waiter if it has gone to
-  /// sleep meanwhile. Accesses only the node, which is type-stable: other threads may have used the lock since.
+  /// Called after the queue's last node has been taken out and the lock freed. Marks the node as evicted, and wakes its
+  /// thread if that has fallen asleep meanwhile. Accesses only the node, which is type-stable, since other threads may
+  /// have destroyed the lock.
   static void evict_last(node_handle h) {
     auto& flag = P::node(h).flag;
     const wake_key key = P::key_of(flag);

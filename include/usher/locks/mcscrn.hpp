@@ -1,5 +1,5 @@
-// MCSCRN: MCSCR for machines with several NUMA nodes. Threads of one node, home, circulate; the unlocking thread moves
-// those that run elsewhere from the queue to a list of remote threads. Now and then home changes.
+// MCSCRN: MCSCR for machines with several NUMA nodes. Threads of one node, called home, circulate. Unlock moves queued
+// threads that run elsewhere to a list of remote threads. From time to time another node becomes home.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1: "Our MCSCRN design starts with MCSCR, but we add two new
 // fields".
@@ -9,34 +9,34 @@
 // same probability.
 // Cost: lock one exchange, as MCS; unlock a compare-and-swap if no thread waits, else the inspection of at most 8
 // threads and the hand-over. A change of home walks over the list of remote threads. The size of the lock does not
-// depend on the number of NUMA nodes, and without contention no operation asks on which node a thread runs.
+// depend on the number of NUMA nodes, and without contention no operation queries a NUMA node.
 // Layout: tail · passive threads · home and remote threads (numa_queue.hpp) · holder's node: four 32-bit words, 16
 // bytes.
 //
-//     queue:    holder ─next→ a ─next→ b … ← tail      a remote and b known: a goes to the remote threads
-//                                                      both at home: a is surplus, and goes to the passive ones
+//     queue:    holder ─next→ a ─next→ b … ← tail      a remote and b known: a goes to the remote list
+//                                                      both at home: a is surplus, and goes to the passive list
 //     passive:  threads of home                        deficit: the youngest comes back
-//     remote:   threads of other nodes                 no thread of home waits: home moves to the eldest one's node,
-//                                                      and all of that node come back; the passive ones are remote from
-//                                                      then on
+//     remote:   threads of other nodes                 no thread of home waits: home moves to the NUMA node of the
+//                                                      eldest, whose listed threads all come back; passive threads
+//                                                      become remote
 //
-//     First an unlock moves remote threads from the queue's front to the remote list: 8 at most, and each only if its
-//     `next` names the thread behind it already.
+//     First an unlock moves remote threads from the queue's front to the remote list: at most 8, and each only if its
+//     link to the next thread is written.
 //
 //     first in the queue   passive   remote   unlock
 //     none                 none      none     frees the lock
 //     none                 some      any      deficit: grants the latest passive thread
 //     none                 none      some     home moves: grants the eldest remote thread
-//     of home              any       any      grants it, or, if another of home is behind it, that one: the first
-//                                             becomes passive
-//     remote               some      any      grants the latest passive thread, which goes before it
+//     of home              any       any      grants it; or, if another thread of home is behind it, makes it passive
+//                                             and grants that thread
+//     remote               some      any      puts the latest passive thread before it, and grants that thread
 //     remote, not last     none      any      grants it
 //     remote, last         none      some     home moves: grants the eldest remote thread
-//     remote, last         none      none     home moves to its node: grants it
+//     remote, last         none      none     home moves to its NUMA node: grants it
 //     any                  any       some     once in FairnessPeriod: home moves
 //     any                  some      any      once in FairnessPeriod: grants the eldest passive thread
 //
-// The lists are protected by the lock itself. Unlock edits them before the hand-over.
+// The lock itself protects the lists. Unlock changes them before the hand-over.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -66,7 +66,7 @@ class mcscrn_with_node {
   void unlock(node_handle mine) {
     if (passive_.get() == no_node && remote_.empty()) [[likely]] {
       node_handle expected = mine;
-      if (P::node(mine).next.load(std::memory_order_relaxed) == no_node &&  // successor() looks again
+      if (P::node(mine).next.load(std::memory_order_relaxed) == no_node &&  // successor() loads the link again
           tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         return;
     }
@@ -82,12 +82,12 @@ class mcscrn_with_node {
   using ring = node_ring<P>;
 
   [[gnu::cold, gnu::noinline]] void wait(node_handle mine, node_handle previous) {
-    remote_.record_numa_node(mine);  // read by threads that have come to this node by the link
+    remote_.record_numa_node(mine);  // read by threads that have reached this node by its link
     wait_behind<P, W>(previous, mine);
   }
 
-  /// Returns the next owner's node. There is one: a thread is passive or remote, or unlock() has found that a thread
-  /// has queued behind the holder, though its link may not be written yet.
+  /// Returns the next owner's node. There always is one: a thread is passive or remote, or unlock() has found another
+  /// thread in the queue, whose link may not be written yet.
   [[gnu::cold, gnu::noinline]] node_handle successor(node_handle mine) {
     if (!remote_.empty() && P::bernoulli(FairnessPeriod)) return change_home(mine);
     if (passive_.get() != no_node && P::bernoulli(FairnessPeriod)) {
@@ -98,8 +98,8 @@ class mcscrn_with_node {
     }
     node_handle next = P::node(mine).next.load(std::memory_order_acquire);
     if (next == no_node) {
-      // Deficit: the holder seems alone in the queue. If a thread has just arrived, the threads from the passive and
-      // remote lists are put before it.
+      // Deficit: the holder seems alone in the queue. If a thread has just arrived, threads from the passive and remote
+      // lists go before it.
       if (passive_.get() != no_node) {
         const node_handle latest = take_latest();
         graft<P, W>(tail_, mine, {latest, latest});

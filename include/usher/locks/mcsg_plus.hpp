@@ -1,19 +1,19 @@
-// MCSg+ and MCSg++: MCS locks that take guests, threads without a queue node, and do not let regulars starve them. A
-// guest arrives by an exchange, as regulars do, and waits in the node of the regular before it. MCSg++ also gives
-// tickets to the leaders of groups of regulars that wait for a guest's unlock, so that the groups mostly enter in
-// order.
+// MCSg+ and MCSg++: MCS locks that admit guests, threads without a queue node, and queue them among the regulars
+// (threads with a node). A guest arrives by an exchange, as regulars do, and waits on the node of the regular before
+// it. Regulars that arrive behind a guest form groups. MCSg++ gives tickets to the leaders of the groups, so that the
+// groups mostly enter in order.
 //
 // Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithms 2 (guests), 3
-// (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is their name for Algorithm 3 alone (§6.1). The text
-// that we have lacks lines 10–11 of Algorithm 3; lead_group() has lines of our own. The paper's algorithms do not clear
-// `next` on arrival; prepare() does.
+// (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is the paper's name for Algorithm 3 alone (§6.1). Our
+// copy of the text lacks lines 10–11 of Algorithm 3; lead_group() has our own lines in their place. The paper's
+// algorithms do not clear `next` on arrival; prepare() does.
 // Guarantees: FIFO inside a group of regulars, always. MCSg++ admits the groups in the order of their leaders' tickets.
 // But a regular that arrives just after a guest's unlock may overtake all groups, and a leader that finds this regular
-// in the tail enters behind it with its group. MCSg+ keeps no order between groups. A single guest among any number of
+// in the tail queues behind it with its group. MCSg+ keeps no order between groups. One guest among any number of
 // regulars is in the queue in bounded time and is not overtaken there; of many guests, one may starve (§4.5). A guest's
 // unlock is wait-free, except for the wake-up. A regular that hands the lock to a guest waits in unlock until the guest
-// has acknowledged it.
-// Cost: as MCS; a guest one exchange each way.
+// has acknowledged the grant.
+// Cost: as MCS; for a guest one exchange each to lock and unlock.
 // Layout: MCSg+: tail; MCSg++: tail · next ticket · ticket being served; then the holder's node: 32-bit words. The
 // holder's node is 0 while a guest holds the lock.
 //
@@ -22,16 +22,16 @@
 //     1 (π, guest)         the last in the queue is a guest: it holds the lock or waits. Set by that guest's lock() or
 //                          by a leader whose group ends in a guest; cleared by the guest's unlock
 //     2 (guest_watched)    the same, and a guest or a leader sleeps until the tail changes. Set by that thread (parking
-//                          only; ours); a thread that takes it off by an exchange wakes the sleepers or sets it again
+//                          only; ours). A thread that removes it by an exchange wakes the sleepers or sets it again
 //     ≥ first_node         the last in the queue is this regular
 //
-//     0, n, 1, 2 -> m      regular's lock(): has the lock (0), is behind n, or leads a group (1, 2)
-//     0, n, 1, 2 -> 1      guest's lock(): has the lock (0), waits in n's node, or tries again (1, 2)
+//     0, n, 1, 2 -> m      regular's lock(): has the lock (0), queues behind n, or leads a group (1, 2)
+//     0, n, 1, 2 -> 1      guest's lock(): has the lock (0), waits on n's node, or tries again (1, 2)
 //     1 -> 2               before a guest or a leader sleeps; restore_watch()
-//     0, n, 1, 2 -> g, 1   lead_group(), for a group that ends in g or in a guest: has the lock (0), is behind n, or
-//                          tries again (1, 2)
+//     0, n, 1, 2 -> g, 1   lead_group(), for a group that ends in g or in a guest: has the lock (0), queues behind
+//                          n, or tries again (1, 2)
 //     m -> 0               regular's unlock(), if m is its own node
-//     1, 2, m -> 0         guest's unlock(): 2: sleepers are woken; m: the group that ends in m is told so
+//     1, 2, m -> 0         guest's unlock(). 2: wakes the sleepers. m: writes to m's node that the group ends there
 //
 //     next of a node       meaning                                       written by            read by
 //     0                    no successor yet                              its owner; end_of_group()
@@ -39,7 +39,7 @@
 //     2 guest_sleeps       the same, and it sleeps (ours)                that guest            unlock, which wakes it;
 //                                                                        end_of_group()
 //     3 GG guest_granted   the lock is granted to that guest             the owner: unlock     that guest
-//     4 GA guest_acquired  the guest does not look at the node any more  that guest            the owner: unlock
+//     4 GA guest_acquired  the guest no longer accesses the node         that guest            the owner: unlock
 //     5 NS no_successor    the group ends here                           a guest: unlock       end_of_group()
 //     6 leader_sleeps      the group's leader sleeps (ours)              that leader           tell(), which wakes it
 //     ≥ first_node         the successor                                 the successor         unlock; end_of_group()
@@ -47,20 +47,19 @@
 //     0 -> m               a regular is behind this node                 queue_behind()
 //     0 -> 1 -> 3 -> 4     a guest is behind it, is granted, and leaves  wait_behind(), hand_to_guest(), wait_behind()
 //     0 -> 1 -> 2 -> 3 -> 4    the same; the guest has slept
-//     0 -> 5 -> 0          a guest's unlock took the tail away from it   unlock(), end_of_group()
-//     0 -> 6 -> m, 1, 5    the group's leader slept until it was told
+//     0 -> 5 -> 0          a guest's unlock removed it from the tail     unlock(), end_of_group()
+//     0 -> 6 -> m, 1, 5    the group's leader slept until tell() wrote   await_word(), tell()
 //
-// A group: a regular that finds π in the tail becomes a leader; threads that arrive after it queue up behind it as in
-// MCS, until a guest's exchange takes the tail away from the last of them. That guest writes to the last node's `next`:
-// GW if the guest arrives, NS if it unlocks. The leader follows the links to GW or NS, and enters for the whole group
-// by an exchange: it puts the group's last node into the tail (after NS), or π (after GW, since that guest is the
-// last).
+// A group: a regular that finds π in the tail becomes a leader. Threads that arrive after it queue behind it as in MCS,
+// until a guest's exchange replaces the group's last node in the tail. That guest writes to the last node's `next`: GW
+// if the guest arrives, NS if it unlocks. The leader follows the links to GW or NS, and enters for the whole group by
+// an exchange: it puts the group's last node into the tail (after NS), or π (after GW, since that guest is the last).
 //
 // No thread waits for ever. Proof: a chain consists of the holder and all threads that will get the lock from it
-// through links. Either the chain's last node is in the tail; or the chain ends in a guest, which takes the tail from a
-// group at its unlock and tells the group where it ends. No thread of a chain waits for a ticket. So the leader of each
-// group finds the group's end whatever the tickets are, and the leader whose ticket is served succeeds once the tail is
-// no longer π.
+// through links. Either the chain's last node is in the tail; or the chain ends in a guest, which at its unlock removes
+// a group's last node from the tail and writes there that the group ends. No thread of a chain waits for a ticket. So
+// the leader of each group finds the group's end whatever the tickets are, and the leader whose ticket is served
+// succeeds once the tail is no longer π.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -73,13 +72,13 @@
 
 namespace usher::inline v2 {
 
-/// Steps of a group's leader, which are reported to the checker and the simulator. The checker verifies that leaders
-/// get the lock in the order of their tickets; the simulator counts leaders that find a regular before them (Fig 9).
+/// Steps of a group's leader that are reported to the checker and the simulator. The checker verifies that leaders get
+/// the lock in the order of their tickets; the simulator counts leaders that find a regular in the tail (Fig 9).
 enum class leader_step { has_ticket, joins_other_group };
 
-/// The turns of group leaders (Algorithm 4): a leader draws a ticket once, awaits its turn before each attempt, and
-/// passes the turn on when an attempt has succeeded. Another class may also have await_no_guest(tail, pred): a leader
-/// calls it, in place of polling, to wait until `pred` holds of the tail.
+/// The turns of group leaders (Algorithm 4): a leader draws one ticket, waits for its turn before each attempt, and
+/// passes the turn on after an attempt has succeeded. A class in place of this one may have await_no_guest(tail, pred):
+/// a leader then calls this function, instead of polling, to wait until `pred` is true of the tail.
 template <platform P, class W>
 class leader_turns : ticket_words::front_end<P> {
   using base = ticket_words::front_end<P>;
@@ -91,11 +90,11 @@ class leader_turns : ticket_words::front_end<P> {
   using base::count_from;
   using base::draw;
 
-  /// (t1) acquire: pairs with (t2), the write to grant in pass().
+  /// Waits for the leader's turn. (t1) acquire: pairs with (t2), the write to grant in pass().
   void await(std::uint32_t mine) { ticket_words::wait_until<P, W>(grant_, mine, every_sleeper); }
 
-  /// (t2) release: orders the next leader's attempt after this one's; pairs with (t1), the loads in await(). Wakes all
-  /// sleepers and clears their mark: a leader that sleeps again sets the mark again.
+  /// Passes the turn on. (t2) release: orders the next leader's attempt after this one's; pairs with (t1), the loads in
+  /// await(). Wakes all sleepers and clears their mark; a leader that sleeps again sets it again.
   void pass(std::uint32_t mine) {
     if constexpr (W::parks) {
       const wake_key key = P::key_of(grant_);
@@ -107,7 +106,7 @@ class leader_turns : ticket_words::front_end<P> {
   }
 };
 
-/// MCSg+ has none.
+/// MCSg+: leaders have no turns.
 struct no_turns {
   static constexpr bool in_order = false;
 
@@ -193,8 +192,7 @@ class mcsg_plus_with_node {
   static constexpr bool is_guest(node_handle h) { return h == guest || h == guest_watched; }
   static constexpr bool is_no_guest(node_handle h) { return !is_guest(h); }
 
-  /// Writes `what` to the `next` of a node that was the last in the queue, once for each time that the node was the
-  /// last.
+  /// Writes `what` to the `next` of a node that was the last in the queue, once for each time that it was the last.
   static void tell(node_handle whom, node_handle what) {
     auto& next = P::node(whom).next;
     // (3) release: pairs with the acquire loads in unlock() and end_of_group().
@@ -214,13 +212,13 @@ class mcsg_plus_with_node {
   [[gnu::cold, gnu::noinline]] void lead_group(node_handle mine) {
     const std::uint32_t ticket = turns_.draw();
     if constexpr (Turns::in_order) tell_checker(leader_step::has_ticket);
-    node_handle last = mine;  // of the group; `guest` if that is a guest
+    node_handle last = mine;  // the group's last node; `guest` if the group ends in a guest
     for (;;) {
       if (last != guest) last = end_of_group(last);
       turns_.await(ticket);
       // Algorithm 3, lines 9–11: another attempt for a group that ends in a guest. The leader has no links to follow,
-      // and to exchange the guest's mark for the same mark would change nothing: so it waits until the tail is another
-      // value.
+      // and an exchange of the guest's mark for the same mark would change nothing. So it waits until the tail is
+      // another value.
       if (last == guest) {
         if constexpr (requires { Turns::await_no_guest(tail_, is_no_guest); })
           Turns::await_no_guest(tail_, is_no_guest);
@@ -228,12 +226,12 @@ class mcsg_plus_with_node {
           await_other_than_guest();
       }
       const node_handle previous = tail_.exchange(last, std::memory_order_acq_rel);  // (1)
-      if (is_guest(previous)) {  // a guest was faster. The sleepers of a watched mark wait for another tail
+      if (is_guest(previous)) {  // a guest was faster. If the mark was guest_watched, threads sleep on the tail
         if (previous == guest_watched) last == guest ? restore_watch() : wake_all();
         continue;
       }
       turns_.pass(ticket);
-      if (previous != no_node) {  // a regular was faster: in MCSg++ the unlucky case
+      if (previous != no_node) {  // a regular was faster: this group queues behind it
         tell_checker(leader_step::joins_other_group);
         queue_behind(previous, mine);
       }
@@ -245,7 +243,7 @@ class mcsg_plus_with_node {
     if constexpr (requires { P::leader(s); }) P::leader(s);
   }
 
-  /// Follows the links to the end of the group. Returns the last regular, or `guest` if a guest has come after it.
+  /// Follows the links to the end of the group. Returns the last regular, or `guest` if a guest has queued behind it.
   static node_handle end_of_group(node_handle last) {
     for (;;) {
       auto& next = P::node(last).next;
@@ -259,7 +257,7 @@ class mcsg_plus_with_node {
     }
   }
 
-  /// Waits until a thread has told the node its successor, or that it has none. This may last until a guest unlocks.
+  /// Waits until tell() has written the node's successor, or that there is none. This may last until a guest unlocks.
   template <class Word>
   static node_handle await_word(Word& next) {
     const auto told = [](node_handle h) { return h != no_node && h != leader_sleeps; };
@@ -285,11 +283,11 @@ class mcsg_plus_with_node {
           while (!granted(next.load(std::memory_order_acquire))) P::park(next, guest_sleeps, every_sleeper);
       }
     }
-    next.store(guest_acquired, std::memory_order_release);  // (6) the guest does not touch the node any more
+    next.store(guest_acquired, std::memory_order_release);  // (6) the guest no longer accesses the node
   }
 
-  /// Hands the lock to a guest, and waits until the guest has acknowledged it. Otherwise the regular could use its node
-  /// again and overwrite the grant before the guest has read it.
+  /// Hands the lock to a guest, and waits until the guest has acknowledged the grant. Without this wait, the regular
+  /// could use its node again and overwrite the grant before the guest has read it.
   [[gnu::cold, gnu::noinline]] static void hand_to_guest(node_handle mine) {
     auto& next = P::node(mine).next;
     if constexpr (W::parks) {
@@ -316,8 +314,8 @@ class mcsg_plus_with_node {
     }
   }
 
-  /// Called by a thread that has replaced the mark guest_watched (sleepers wait for a change of the tail) by an
-  /// exchange. If the tail is `guest`, sets the mark again; otherwise wakes the sleepers.
+  /// Called by a thread that has replaced the mark guest_watched (threads sleep until the tail changes) by an exchange.
+  /// If the tail is `guest`, sets the mark again; otherwise wakes the sleepers.
   void restore_watch() {
     node_handle seen = guest;
     if (!tail_.compare_exchange_strong(seen, guest_watched, std::memory_order_relaxed, std::memory_order_relaxed))

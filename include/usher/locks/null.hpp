@@ -1,9 +1,9 @@
-// Null: no mutual exclusion. A benchmark under it shows the cost of everything but a lock.
+// Null: excludes no thread. A benchmark with this lock measures all costs except those of a lock.
 //
 // Source: Malthusian Locks §6.1: "null where the lock acquire and release operators are degenerate and return
 // immediately. Null is suitable only for trivial microbenchmarks".
-// Guarantees: none. It is in the catalogue for benchmarks that take locks from there; libusher.so and the command
-// refuse it (`excludes` in its traits).
+// Guarantees: none. The catalogue contains it because benchmarks take their locks from there. libusher.so and the
+// command `usher` refuse it, since `excludes` is false in its traits.
 // Cost: none.
 // Layout: nothing.
 #pragma once

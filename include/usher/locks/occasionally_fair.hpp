@@ -1,29 +1,29 @@
-// An unfair lock with an occasional direct hand-over to the waiter that has waited longest. A thread first waits as in
-// the unfair lock; after 1 ms it joins a queue, whose head asks the holder for the lock.
+// An unfair lock that now and then hands the lock to the thread that has waited longest. A thread first waits as in the
+// unfair lock. After 1 ms it joins a queue, whose head asks the holder for a hand-over.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2: "It is relatively simple to augment any given unfair
 // lock so that starving threads are periodically given a turn via direct handoff."
 // Guarantees: not FIFO. No thread starves: a thread waits for 1 ms as in the unfair lock, then in the queue (FIFO;
-// doorway: the exchange of the queue's tail, which comes after 1 ms at the latest). Once a thread has been the head of
-// the queue for 1 ms, the next unlock hands it the lock. So the queue decides at most one admission per millisecond;
-// the unfair lock decides all others.
-// Cost: that of the lock, and one more load in unlock.
-// Layout: the lock · gate · tail of the queue.
+// doorway: the exchange of the queue's tail, which comes after 1 ms at the latest). When a thread has been the head of
+// the queue for 1 ms, the next unlock hands it the lock. So at most one admission per millisecond is by the queue, and
+// all others are by the unfair lock.
+// Cost: that of the unfair lock, and one more load in unlock.
+// Layout: the unfair lock · gate · tail of the queue.
 //
 //     gate
 //     0 nobody   the head of the queue does not ask
 //     1 wanted   set by the head, which asks for the lock; read by unlock, which hands the lock over instead of
 //                releasing it
-//     2 handed   the lock, still held, is the head's. Set by unlock, read and cleared by the head
+//     2 handed   the lock, still held, belongs to the head. Set by unlock, read and cleared by the head
 //
 //     nobody -> wanted -> handed -> nobody     ask(), unlock(), ask(): the lock has been handed over
 //     nobody -> wanted -> nobody               ask(): the head found the lock free
 //
-// The lock needs only try_lock(), unlock(), and lock_for(ns), which waits as its lock() does, for about `ns`
-// nanoseconds. The gate is not in the lock's own word. So an unlock may read the gate just before the head asks, and
-// free the lock without waking the head. No order of the operations excludes that, because unlock may not access the
-// lock after the release. If other threads use the lock, the next unlock sees the gate. Otherwise the head finds the
-// lock free when it looks again, after 0.2 ms.
+// The unfair lock needs only try_lock(), unlock(), and lock_for(ns), which waits as its lock() does, for about `ns`
+// nanoseconds. The gate is not in that lock's word. So an unlock may load the gate just before the head asks, and free
+// the lock without waking the head. No memory order excludes this, because unlock may not access the lock after the
+// release. If other threads use the lock, the next unlock sees the gate. Otherwise the head finds the lock free when it
+// tries again, after 0.2 ms.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -56,15 +56,15 @@ class occasionally_fair {
     P::admitted(this);
   }
 
-  // While the gate is `handed` the lock is held: no thread can take it before the head of the queue.
+  // While the gate is `handed` the lock is held, so this fails.
   bool try_lock() { return lock_.try_lock(); }
 
   void unlock() {
     if (gate_.load(std::memory_order_relaxed) == nobody) [[likely]]
       return lock_.unlock();
     const wake_key key = P::key_of(gate_);
-    // gate: wanted -> handed. (1) release: pairs with the acquire load in ask(). A store suffices: the head waits until
-    // it has the lock, and only this thread can hand the lock over.
+    // gate: wanted -> handed. (1) release: pairs with the acquire load in ask(). A store suffices: only the holder can
+    // write `handed`, and the head does not write until it has the lock.
     gate_.store(handed, std::memory_order_release);
     if constexpr (W::parks) P::wake(key, every_sleeper, 1);
   }
@@ -85,7 +85,7 @@ class occasionally_fair {
     const node_handle previous = enqueue<P>(tail_, mine);
     if (previous != no_node) wait_behind<P, W>(previous, mine);
     if (!lock_.lock_for(handoff_after)) ask();
-    // This thread holds the lock, so the lock with the queue's tail still exists.
+    // This thread holds the lock, so the lock and its queue still exist.
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
     P::give_node(mine);
   }

@@ -1,6 +1,6 @@
 // Partitioned ticket locks: ticket locks with several grant words, each in a cache sector of its own. Number n is
-// announced in word n % Words, so that each word is watched by one waiter in Words. With a grant word for each thread
-// this is Anderson's array lock: each waiter watches a word of its own.
+// announced in word n % Words, so only every Words-th waiter watches the same word. With at least as many words as
+// threads this is Anderson's array lock: each waiter watches a word of its own.
 //
 // Source: TWA (extended version), §3, describes both: Dice, "A Partitioned Ticket Lock" (SPAA 2011); Anderson, "The
 // Performance of Spin Lock Alternatives" (IEEE TPDS 1990).
@@ -15,10 +15,10 @@
 //     grants[n % Words]     bits 31…1: n, the last number of that remainder that was served    bit 0: `asleep`
 //     numbers and marks as in ticket_words.hpp. A zeroed lock serves number 0.
 //
-//     grants[n % Words]: n − Words -> n, by the unlock of n − 1. A sleeper sets `asleep`, that unlock clears it.
+//     grants[n % Words]: n − Words -> n, by the unlock of number n − 1, which also clears `asleep`. A sleeper sets it.
 //
-// The front end is not that of ticket_words.hpp: the word that announces a number depends on the number, and the
-// holder's number is in a word of its own.
+// ticket_words::front_end is not used: the word that announces a number depends on the number, and the holder's number
+// is in a word of its own.
 #pragma once
 
 #include <bit>
@@ -70,7 +70,7 @@ class basic_partitioned {
     } else {
       const wake_key key = P::key_of(grant);
       // (2) release: pairs with (1), the load in lock(). The exchange clears the mark, and all threads that sleep on
-      // this word are woken. Those that are not served yet set the mark again.
+      // this word are woken. Those with a later number set the mark again.
       if (grant.exchange(next, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
@@ -79,7 +79,7 @@ class basic_partitioned {
   void count_from(std::uint32_t n) {
     const std::uint32_t next = n * ticket_words::one;
     ticket_.store(next, std::memory_order_relaxed);
-    // Sets each grant word to the value that it has when all numbers before n have been served.
+    // Sets each grant word to the value that it has while number n is served.
     for (std::uint32_t i = 0; i < Words; i++, n--)
       grant_of(n * ticket_words::one).store(n * ticket_words::one, std::memory_order_relaxed);
   }

@@ -1,25 +1,28 @@
-// Read-write locks: phase-fair ones, and BRAVO, which adds visible readers. Algorithm, source, guarantees and bounds:
-// core/read_write_core.hpp.
+// Read-write locks: phase-fair ones, and BRAVO, whose readers make themselves visible to writers in a table. Algorithm,
+// source, guarantees and bounds: core/read_write_core.hpp.
 //
 //     phase_fair<P, W>                               writers queue on a ticket lock
 //     phase_fair<P, W, mcs>                          … on another lock of the catalogue
 //     phase_fair<P, W, ticket, reader_rule::recursive>   a thread may lock again for reading
-//     bravo<P, W, …>                                 readers that do not write to a shared word
+//     bravo<P, W, …>                                 readers write to a slot of a table, not to a word that all share
 //
 // Guarantees, if every owner unlocks and every thread goes on running:
 //
 //     rule         a reader waits for                        a writer waits for
 //     phase_fair   at most one writer                        the writers before it in the writers' lock, and for each of
 //                                                            them and for itself one phase of readers
-//     recursive    at most one writer that holds the lock;   as above, if no reader depends on one that comes later, and
-//                  behind one that waits for a window,       readers leave within a window: read_write_windows.hpp
-//                  at most 8 ms
+//     recursive    at most one writer that holds the lock,   as above, if each reader leaves within a window and none
+//                  and at most one window (8 ms) behind a    depends on a later reader; else without a bound
+//                  writer that waits
+//
+// Window: the time after which a waiting writer admits later readers; read_write_windows.hpp.
 //
 // A thread that holds the lock for writing must not lock it again. Under the rule phase_fair it must not lock again for
-// reading either. A time-out, try_lock() and try_upgrade() have no place in this order. After 16 writers have timed out
-// beside readers, a reader may enter before a writer that waits, until a writer that waits gets the lock.
+// reading either. Calls with a time limit, try_lock() and try_upgrade() do not keep this order. After 16 writers have
+// timed out while readers were inside, a reader may enter before a waiting writer, until a waiting writer gets the lock.
 // Cost, uncontended: a pair for reading two fetch-and-adds; a pair for writing a compare-and-swap and a fetch-and-add.
-// Biased, a pair for reading is two compare-and-swaps on a word that no other thread uses, except by a collision.
+// With BRAVO's bias, a pair for reading is two compare-and-swaps on a slot that no other thread uses, except by a
+// collision.
 // Layout: five 32-bit words, then the writers' lock. All zero bytes are a free lock. unlock() and unlock_shared() do not
 // touch the lock after the operation that releases it.
 #pragma once
@@ -61,7 +64,7 @@ class basic_phase_fair {
   void lock_shared() { core().lock_shared(); }
   bool try_lock_shared() { return core().try_lock_shared(); }
   void unlock_shared() { core().unlock_shared(); }
-  /// `remaining()` returns the nanoseconds that are left; 0: the time is over, and the result is false.
+  /// `remaining()` returns the nanoseconds that are left; when it returns 0, the function returns false.
   template <class Remaining>
   bool lock_while_time(Remaining remaining) {
     return core().lock(remaining);

@@ -1,6 +1,6 @@
-// Qspinlock: the structure of the Linux kernel's spin lock. A test-and-set lock is in the low bits of a word, the tail
-// of an MCS queue in the high ones. Only the head of the queue competes for the test-and-set lock, and leaves the queue
-// once it has that lock. The first thread that has to wait sets a bit, `pending`, and does not enter the queue.
+// Qspinlock: the structure of the Linux kernel's spin lock. The low bits of a word are a test-and-set lock, the high
+// bits the tail of an MCS queue. Of the queue only the head competes for the test-and-set lock, and leaves the queue
+// when it has that lock. The first thread that has to wait does not enter the queue but sets a bit, `pending`.
 //
 // Source: written from the description in TWA (extended version), §4.9. The order of the steps is the kernel's.
 // Guarantees: FIFO for threads that get queue nodes; past its doorway no thread is overtaken or starves. The doorway is
@@ -17,8 +17,8 @@
 //
 //     tail      bits 31…9   the handle of the last node in the queue, 0 if there is none. Set by a thread that queues
 //                           up, cleared by the head if it is the last. Read by arrivals, which queue up unless it is 0.
-//     pending   bit 8       a thread outside the queue is next. Set and cleared by that thread. Read by the head, which
-//                           waits for it. With one waiter the lock needs no queue node.
+//     pending   bit 8       a thread outside the queue gets the lock next. Set and cleared by that thread. Read by the
+//                           head, which waits until it is clear. So a single waiter needs no queue node.
 //     held      bit 0       set by the thread that takes the lock, cleared by unlock()
 //     asleep    bit 1       the pending thread or the head of the queue sleeps, or is about to. Set by that thread.
 //                           Cleared and read by unlock() and take_pending_back(), which wake both. Parking only; not in
@@ -31,10 +31,10 @@
 //     0,1,0   free; only the pending thread may take the lock
 //     n,0,1   held; the head of the queue waits until the lock is free
 //     n,0,0   free; only the head may take the lock
-//     n,1,1   held; the pending thread is next, then the head. Or a thread has set `pending` behind the queue and will
-//             take it back
-//     n,1,0   free; only the pending thread may take the lock, and the head waits for that; or until `pending` is taken
-//             back
+//     n,1,1   held; the pending thread is next, then the head. Or a thread has set `pending` although a queue exists, and
+//             will clear it again
+//     n,1,0   free; only the pending thread may take the lock, and the head waits until `pending` is clear. Or, as above,
+//             a thread will clear `pending` again
 //
 // The tail has 23 bits; the kernel's has two for the depth of nesting and the rest for the CPU. Handles that exist have
 // 20 (core/node.hpp). A thread that gets no node, or one whose handle needs more than 23 bits, does not queue: it
@@ -43,12 +43,12 @@
 // Transitions; * is any value, m and n are nodes. Each is one atomic operation on the word.
 //
 //     0,0,0 -> 0,0,1    lock(), try_lock()               doorway
-//     0,0,* -> 0,1,*    contend(): the first to wait     doorway; next is this thread, and it alone takes `pending` off
-//     *,1,0 -> *,0,1    that thread has the lock
+//     0,0,* -> 0,1,*    contend(): the first to wait     doorway; this thread is next, and alone clears `pending`
+//     *,1,0 -> *,0,1    contend(): the pending thread has the lock
 //     *,*,* -> m,*,*    queue_up(): m is the last        doorway; if the tail was 0, m is the head at once
 //     n,0,* -> n,1,*    contend(): a queue has formed since its first look at the word: no doorway
-//     n,1,* -> n,0,*    take_pending_back(); the thread queues up, behind those that have done so meanwhile
-//     n,0,0 -> n,0,1    enter_as_head(): another is behind
+//     n,1,* -> n,0,*    take_pending_back(); then the thread queues up
+//     n,0,0 -> n,0,1    enter_as_head(): another thread is behind it in the queue
 //     m,0,0 -> 0,0,1    enter_as_head(): m, the last in the queue
 //     *,*,1 -> *,*,0    unlock()
 //
@@ -58,11 +58,11 @@
 // is set behind a queue, the head waits, and the tail stays in the word; so no other thread can set `pending` until it
 // has been taken back.
 //
-// In the kernel a thread that finds only `pending` waits briefly until the pending thread has taken the lock. That wait
-// comes before the doorway and would let later threads overtake the waiting one; it is left out.
+// In the kernel, a thread that finds only `pending` set waits briefly until the pending thread has taken the lock. This
+// wait comes before the doorway and would let later threads overtake the waiting one, so this lock does not have it.
 //
-// The arrival is a compare-and-swap, because the tail is a field of the word; the link and the wait are those of
-// mcs_queue.hpp.
+// The tail is a field of the word, so threads enter the queue by a compare-and-swap and not by enqueue() of
+// mcs_queue.hpp; the link and the wait are those of that header.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -86,7 +86,7 @@ class qspinlock {
       .words = 1,
       .checker_threads = 4,  // only the third thread that comes needs a node
   };
-  static constexpr bool zero_iff_free = true;  ///< the word
+  static constexpr bool zero_iff_free = true;  ///< the word is 0 iff the lock is free
 
   void lock() {
     P::doorway(this);
@@ -107,8 +107,8 @@ class qspinlock {
   void unlock() {
     const wake_key key = P::key_of(word_);
     // Clears `held`. (2) release: pairs with (1), the operations that find `held` clear, since every other change of
-    // the word is a read-modify-write, too. `asleep` is cleared and both threads that may sleep on the word are woken;
-    // the one that still waits sets it again.
+    // the word is a read-modify-write, too. Clears `asleep` and wakes both threads that may sleep on the word; the one
+    // that still waits sets the bit again.
     const std::uint32_t old = word_.fetch_and(~(held | asleep), std::memory_order_release);
     if constexpr (W::parks) {
       if (old & asleep) [[unlikely]]
@@ -125,10 +125,10 @@ class qspinlock {
 
   static constexpr node_handle tail(std::uint32_t w) { return w >> tail_shift; }
 
-  /// `seen` is the value of the word with which the first attempt has failed.
+  /// `seen` is the value of the word at the failed first attempt.
   [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen) {
-    // If another thread is pending or queued already, this thread does not set `pending`: it would have to take the bit
-    // back, and the bit would delay the head.
+    // If another thread is pending or queued already, this thread does not set `pending`: it would have to clear
+    // the bit again, and the bit would delay the head.
     if ((seen & (pending | tail_mask)) == 0) {
       // (3) tail,pending,held: 0,0,* -> 0,1,*. Acquire, as (1): the lock may be free, and then wait_until_clear() has
       // nothing to wait for.
@@ -164,8 +164,8 @@ class qspinlock {
       P::backoff(100000);
     }
     prepare<P>(me);
-    // (4) Makes this thread's node the tail. Release: publishes the prepared node to the (4) by which the successor
-    // finds it. Acquire: pairs with the predecessor's (4), since the link is written to the predecessor's node.
+    // (4) Makes this thread's node the tail. Release: publishes the prepared node to the successor's (4), which finds
+    // it. Acquire: pairs with the predecessor's (4), since this thread writes the link to the predecessor's node.
     // Repeated whenever another thread has changed the word.
     while (!word_.compare_exchange_strong(seen, (seen & ~tail_mask) | me << tail_shift, std::memory_order_acq_rel,
                                           std::memory_order_relaxed))

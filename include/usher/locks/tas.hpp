@@ -1,4 +1,5 @@
-// Test-and-set: the simplest lock. Every waiter tries again and again to take the word by an atomic operation.
+// Test-and-set: the simplest lock. Each waiter repeats an atomic exchange (parking: a compare-and-swap) on the lock
+// word until it succeeds.
 //
 // Source: the baseline of all five papers (Malthusian §5.1, Fairlocks §2).
 // Guarantees: mutual exclusion and nothing else: no order, no bound on bypass; a waiter may starve.
@@ -18,7 +19,7 @@ class tas {
       .paper = "baseline of all five papers",
       .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::park,
   };
-  static constexpr bool zero_iff_free = true;  ///< the word
+  static constexpr bool zero_iff_free = true;  ///< the word is 0 iff the lock is free
 
   void lock() {
     P::doorway(this);
@@ -41,7 +42,7 @@ class tas {
       word_.store(three_state::free, std::memory_order_release);
   }
 
-  /// Waits as lock() does, but not much longer than `ns` nanoseconds. Returns whether it has taken the lock.
+  /// Waits as lock() does, for about `ns` nanoseconds at most. Returns true if it has taken the lock.
   bool lock_for(std::uint64_t ns) {
     const std::uint64_t spin_budget = W::spin_budget();
     for (const std::uint64_t since = P::now(); P::now() - since < (spin_budget < ns ? spin_budget : ns); P::backoff(0))

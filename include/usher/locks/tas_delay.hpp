@@ -1,6 +1,6 @@
-// Test-and-test-and-set with Anderson's delay: a waiter that sees the lock free backs off for a short random time and
-// looks once more before it tries. Most of the waiters that saw the release then find the lock taken, and have not
-// written to the word.
+// Test-and-test-and-set with Anderson's delay: a waiter that sees the lock free pauses for a short random time and then
+// loads the word again before it tries to take the lock. So most of the waiters that saw a release find the lock taken
+// at the second load, and do not write to the word.
 //
 // Source: Anderson (1990), quoted in Malthusian Locks, appendix A.1, which says that the delay is useful together with
 // MWAIT.
@@ -23,7 +23,7 @@ class tas_delay {
       .paper = "Malthusian Locks, appendix A.1 (Anderson)",
       .kinds = waiting_kind::spin | waiting_kind::spin_then_park | waiting_kind::park,
   };
-  static constexpr bool zero_iff_free = true;  ///< the word
+  static constexpr bool zero_iff_free = true;  ///< the word is 0 iff the lock is free
 
   void lock() {
     P::doorway(this);
@@ -44,8 +44,8 @@ class tas_delay {
   auto uncontended() { return uncontended_word{word_, three_state::held}; }
 
  private:
-  // Chosen, not measured. longest_delay: about the time in which a release reaches all waiters. attempts: how many
-  // attempts at a free lock a waiter may lose before it sleeps (parking).
+  // Chosen, not measured. longest_delay: about the time until all waiters have seen a release. attempts: how many times
+  // a waiter may see the lock free and fail to take it before it sleeps (parking).
   static constexpr std::uint32_t longest_delay = 256;  // ns
   static constexpr unsigned attempts = 16;
 
@@ -54,7 +54,7 @@ class tas_delay {
     for (unsigned i = 0; !W::parks || i < attempts; i++) {
       if (!W::poll(word_, is_free)) break;
       P::backoff(P::random() % longest_delay);
-      if (try_lock()) return;  // looks first
+      if (try_lock()) return;  // loads the word first
     }
     if constexpr (W::parks) three_state::park_until_locked<P>(word_);
   }

@@ -1,8 +1,8 @@
-// 3-Stage: a lock made of three, A, B and C, which a thread takes one after the other. Of many waiters one is at C, one
-// at B, and all others at A. So A, on which many threads wait, is released by a waiter; the owner releases only C.
+// 3-Stage: a thread takes three locks, A, B and C, one after the other. Of many waiters, one waits for C, one for B,
+// and all others for A. So a waiter, not the owner, releases A, on which many threads wait; the owner releases only C.
 //
-// Source: TWA (extended version), §6, 3-Stage; with TryFirst also its last paragraph: a thread that finds C free takes
-// it.
+// Source: TWA (extended version), §6, 3-Stage. TryFirst, by which a thread that finds C free takes it at once: its last
+// paragraph.
 // Guarantees: without TryFirst: FIFO (doorway: A's fetch-and-add); no thread is overtaken or starves. With TryFirst: no
 // order, no bound on bypass; the one thread at C may starve.
 // Cost without contention: that of A (ticket.hpp); with TryFirst one compare-and-swap, and no operation on A. The
@@ -12,21 +12,21 @@
 //     B, C
 //     0 free       set by release()
 //     1 taken      set by the thread that takes the lock
-//     2 slept_on   taken, and the one waiter sleeps or is about to (parking only). Set by that waiter; read by
+//     2 slept_on   taken, and its only waiter sleeps or is about to (parking only). Set by that waiter; read by
 //                  release(), which wakes it
 //
 //     A,B,C
-//     0,0,0 -> 1,0,0 -> 1,1,0 -> 0,1,0 -> 0,1,1 -> 0,0,1    lock(); B and C: it waits until they are free
+//     0,0,0 -> 1,0,0 -> 1,1,0 -> 0,1,0 -> 0,1,1 -> 0,0,1    lock(): waits until B, then C is 0
 //     *,*,1 -> *,*,0                                        unlock()
 //     *,*,0 -> *,*,1                                        lock(), try_lock(), with TryFirst
 //
-// Only the holder of A waits for B, and only the holder of B for C: so B and C are taken by a load and a store, without
-// a read-modify-write. With TryFirst C is taken by compare-and-swap. A parks as a ticket lock does.
+// Only the holder of A waits for B, and only the holder of B waits for C. So B and C are taken by a load and a store,
+// without a read-modify-write; with TryFirst, C by a compare-and-swap. A parks as a ticket lock does.
 //
 // With KeepsB the owner releases B in unlock(), as the paper suggests "for efficiency", and not at the beginning of its
-// critical section. Then no thread ever waits for C: only the holder of B looks at C, and the owner holds B until it
-// has released C. The release of B, the last write, hands the lock over. In the other order, the next owner would wait
-// first for B, then for C.
+// critical section. Then no thread ever waits for C, because the owner holds B until it has released C, and only the
+// holder of B looks at C. The release of B, the last write, hands the lock over. With the other order of releases, the
+// next owner would wait first for B, then for C.
 //
 //     A,B,C
 //     0,0,0 -> 1,0,0 -> 1,1,0 -> 0,1,0 -> 0,1,1             lock()
@@ -41,7 +41,7 @@
 
 namespace usher::inline v2 {
 
-/// TryFirst and KeepsB: see above. Apart: the alignment of each of the three locks.
+/// Apart: the alignment of each of the three locks.
 template <platform P, class W, bool TryFirst = false, bool KeepsB = false, std::size_t Apart = 4>
 class basic_three_stage {
   static_assert(!(TryFirst && KeepsB), "a thread that has taken C alone does not hold B");
@@ -73,7 +73,7 @@ class basic_three_stage {
     if constexpr (TryFirst) {
       return take(c_);
     } else {
-      // Looks before it takes A, because threads that arrive during an attempt have to wait for its end.
+      // Tests B and C before it takes A, because threads that arrive during an attempt have to wait for its end.
       if (held(b_) || held(c_) || !a_.try_lock()) return false;
       const bool second = !held(b_);
       if (second) hold(b_);
@@ -88,7 +88,7 @@ class basic_three_stage {
 
   void unlock() {
     if constexpr (KeepsB) {
-      c_.store(free, std::memory_order_relaxed);  // the next thread that looks at C has got B from this one
+      c_.store(free, std::memory_order_relaxed);  // the next reader of C acquires B from this thread
       release(b_);
     } else {
       release(c_);
@@ -103,7 +103,7 @@ class basic_three_stage {
 
   // (1) acquire: pairs with (2), the write in release().
   static bool held(const word& w) { return w.load(std::memory_order_acquire) != free; }
-  /// Relaxed: before another thread looks at the word, it gets A or B from this thread, and so sees this store.
+  /// Relaxed: another thread loads the word only after it has acquired A or B from this thread, so it sees this store.
   static void hold(word& w) { w.store(taken, std::memory_order_relaxed); }
 
   static bool take(word& w) {
@@ -116,8 +116,8 @@ class basic_three_stage {
       w.store(free, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(w);
-      // (2) release: pairs with (1), the load in held() or the compare-and-swap in take(). The old value says whether
-      // to wake, so the lock is not accessed again.
+      // (2) release: pairs with (1), the load in held() or the compare-and-swap in take(). The old value shows whether
+      // the waiter sleeps, so the lock is not accessed after its release.
       if (w.exchange(free, std::memory_order_release) == slept_on) [[unlikely]]
         P::wake(key, every_sleeper, 1);
     }

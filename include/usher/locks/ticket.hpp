@@ -1,5 +1,5 @@
-// The ticket lock: a number is drawn on arrival, and the number being served is announced in one word that all
-// waiters watch.
+// The ticket lock: an arriving thread draws a number. One word, which all waiters watch, contains the number now
+// served.
 //
 // Source: TWA (extended version), Listing 1, lines 7–16.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves.
@@ -10,9 +10,9 @@
 //     unlock()     grant: n -> n + 1
 //     try_lock()   ticket: n -> n + 1, only if grant is n
 //
-// Parking: a sleeper waits on grant with the wake mask bit of its number. So an unlock wakes the next in line, and no
-// others except sleepers whose numbers are a multiple of 32 higher: they share the bit, and wake in vain. The mark
-// `asleep` stays set while threads wait; a holder without waiters clears it.
+// Parking: a sleeper waits on grant with a futex mask of one bit, bit (number mod 32). An unlock wakes the sleepers
+// that have the next number's bit: the next thread, and threads whose numbers are higher by a multiple of 32, which
+// sleep again. The mark `asleep` in grant stays set until an unlock finds that no thread waits.
 #pragma once
 
 #include "usher/core/ticket_words.hpp"
@@ -32,7 +32,7 @@ class ticket_core : public ticket_words::front_end<P> {
   }
 
   void unlock() {
-    // Relaxed: only the holder changes the number, and the mark is read again by (2).
+    // Relaxed: only the holder changes the number, and (2) reads the mark `asleep` again.
     const std::uint32_t g = grant_.load(std::memory_order_relaxed);
     if constexpr (!W::parks) {
       grant_.store(g + ticket_words::one, std::memory_order_release);  // (2) release: pairs with (1)
@@ -40,8 +40,8 @@ class ticket_core : public ticket_words::front_end<P> {
       if (g & ticket_words::asleep) [[unlikely]]
         ticket_words::unmark(ticket_, grant_, ticket_words::number(g) + ticket_words::one);
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1), the load in served(). The old value says whether to wake, so the lock is not
-      // accessed again.
+      // (2) release: pairs with (1), the load in served(). The old value shows whether a waiter sleeps, so the lock is
+      // not accessed after its release.
       if (grant_.fetch_add(ticket_words::one, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
         P::wake(key, ticket_words::mask_of(ticket_words::number(g) + ticket_words::one), all);
     }

@@ -1,10 +1,11 @@
-// A ticket lock in 32 bits: ticket and grant are fields of one word, as the papers describe it for the Linux kernel.
+// A ticket lock in 32 bits: ticket and grant are fields of one word. The papers describe this form for the Linux
+// kernel.
 //
 // Source: TWA (extended version), §4.9; Listing 1, lines 7–16.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. This holds as long as fewer than
 // 2^16 threads wait (spinning) or 2^15 (parking).
-// Cost: lock one fetch-and-add, which also says whether the lock was free; unlock one fetch-and-add, because a store
-// cannot change one field of the word alone. While a waiter sleeps, unlock is a compare-and-swap.
+// Cost: lock one fetch-and-add, which also returns whether the lock was free; unlock one fetch-and-add, since a store
+// would overwrite the other field. While a waiter sleeps, unlock is a compare-and-swap.
 // Layout: one 32-bit word.
 //
 //                 ticket         asleep     grant
@@ -23,10 +24,10 @@
 //     m,a,n -> m,a,n+1      unlock()
 //     n+1,1,n -> n+1,0,n+1  unlock(), without waiters
 //
-// Numbers wrap. A carry out of ticket leaves the word. A carry out of grant would change the field above it, so when
-// grant is at its maximum, the holder, which alone advances grant, subtracts that maximum instead of adding one.
+// Numbers wrap. A carry out of ticket leaves the word. A carry out of grant would change the field above it. So the
+// holder, which alone changes grant, subtracts the maximum when grant has reached it, and otherwise adds one.
 //
-// The front end is not that of ticket_words.hpp: one operation takes the number and reads grant.
+// ticket_words::front_end is not used, because here one operation takes the number and reads grant.
 #pragma once
 
 #include <atomic>
@@ -38,7 +39,6 @@
 
 namespace usher::inline v2 {
 
-/// The word's fields.
 template <class W>
 struct ticket32_word {
   static constexpr unsigned bits = W::parks ? 15 : 16;
@@ -65,7 +65,6 @@ struct ticket32_word {
            word.compare_exchange_strong(w, w + ticket_one, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
-  /// Waits until `mine` is granted.
   template <platform P, class Word>
   static void wait_until(Word& word, std::uint32_t mine, std::uint32_t mask) {
     const auto served = [mine](std::uint32_t w) { return grant(w) == mine; };
@@ -74,8 +73,8 @@ struct ticket32_word {
       for (;;) {
         std::uint32_t w = word.load(std::memory_order_acquire);
         if (served(w)) return;
-        // ticket,asleep,grant: m,0,n -> m,1,n. An unlock clears the mark only if ticket says that it leaves no waiter.
-        // So if this thread waits, an unlock that clears the mark also wakes this thread.
+        // ticket,asleep,grant: m,0,n -> m,1,n. While this thread waits, the unlock() of ticket32 does not clear the
+        // mark: the ticket in the same word shows the waiter. The unlock() of twa32 clears it and wakes the sleeper.
         if ((w & asleep) == 0 &&
             !word.compare_exchange_strong(w, w | asleep, std::memory_order_relaxed, std::memory_order_relaxed)) {
           P::backoff(0);
@@ -122,8 +121,8 @@ class ticket32 {
       const wake_key key = P::key_of(word_);
       if (seen & fields::asleep) [[unlikely]]
         return unlock_asleep(seen, key);
-      // (2) release: pairs with (1), the addition in lock(). If a waiter has set the mark since it was read, the mark
-      // stays for the next unlock.
+      // (2) release: pairs with (1), the addition in lock(). If a waiter has set the mark since the load above, the
+      // mark stays set for the next unlock.
       if (word_.fetch_add(fields::grant_step(seen), std::memory_order_release) & fields::asleep) [[unlikely]]
         P::wake(key, mask_of(fields::after(fields::grant(seen), 1)), all);
     }
@@ -134,15 +133,16 @@ class ticket32 {
  private:
   using fields = ticket32_word<W>;
 
-  /// Returns the wake mask of a number. Threads whose numbers are 32 apart share a bit, so that some of them wake in
-  /// vain.
+  /// Returns the futex mask of a number. Numbers that differ by a multiple of 32 share a bit, so a wake-up may reach a
+  /// thread whose turn has not come.
   static constexpr std::uint32_t mask_of(std::uint32_t number) { return 1u << number % 32; }
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
     fields::template wait_until<P>(word_, mine, mask_of(mine));
   }
 
-  /// Clears the mark unless threads still wait. The compare-and-swap of the whole word fails if a thread has arrived.
+  /// The unlock while a waiter sleeps: grants the next number, and clears the mark if no thread waits. The
+  /// compare-and-swap covers the whole word, so it fails if a thread has arrived meanwhile.
   [[gnu::cold, gnu::noinline]] void unlock_asleep(std::uint32_t seen, wake_key key) {
     for (;;) {
       std::uint32_t next = seen + fields::grant_step(seen);

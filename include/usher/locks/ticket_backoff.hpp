@@ -1,9 +1,8 @@
-// A ticket lock with proportional back-off: a waiter looks at grant, and looks again only after a time in proportion to
-// the number of threads ahead of it. Waiters look less often, but all of them still look at one word.
+// A ticket lock with proportional back-off: between two loads of grant a waiter pauses for a time proportional to the
+// number of threads ahead of it. So waiters load grant less often, but all of them still load the same word.
 //
 // Source: Mellor-Crummey & Scott (TOCS 1991) as TWA (extended version), §3, describes it.
-// Guarantees: the ticket lock's: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. A thread that
-// gets the lock during its back-off notices this only at the end of the pause.
+// Guarantees: those of `ticket`. A thread that is granted the lock during a pause enters only after the pause.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one fetch-and-add (parking).
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 #pragma once
@@ -40,7 +39,7 @@ class ticket_backoff : ticket_core<P, W> {
   using base::unlock;
 
  private:
-  /// a_thread is the pause for each thread ahead, about the time of a hand-over and a short critical section; chosen,
+  /// a_thread is the pause for each thread ahead: about the time of a hand-over and a short critical section; chosen,
   /// not measured. The paper: "platform- and load-dependent, and requires tuning".
   static constexpr std::uint32_t a_thread = 128, longest = 1000000;  // ns
 
@@ -51,7 +50,7 @@ class ticket_backoff : ticket_core<P, W> {
       const std::uint32_t ahead = ticket_words::distance(mine, this->grant_.load(std::memory_order_acquire));
       if (ahead == 0) return;
       const std::uint64_t waited = P::now() - since;
-      if (waited >= spin_budget) break;  // never, if this form spins
+      if (waited >= spin_budget) break;  // never true in the spinning form, whose budget has no limit
       std::uint64_t pause = ahead < longest / a_thread ? ahead * a_thread : longest;
       if (pause > spin_budget - waited) pause = spin_budget - waited;
       P::backoff(std::uint32_t(pause));

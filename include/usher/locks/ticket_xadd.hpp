@@ -1,13 +1,12 @@
-// A ticket lock that releases by an atomic addition: the paper's experiment on whether a lock gains from having no
-// atomic operation in its unlock ("we observe no appreciable change in performance").
+// A ticket lock whose unlock is an atomic addition, not a store. The paper measured with it whether an unlock without
+// an atomic operation makes a ticket lock faster ("we observe no appreciable change in performance").
 //
 // Source: TWA (extended version), §1.
-// Guarantees: the ticket lock's: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves.
+// Guarantees: those of `ticket`.
 // Cost: lock one fetch-and-add, unlock one fetch-and-add.
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //
-// It differs from `ticket` in the spinning form alone. A ticket lock that parks releases by an atomic addition in any
-// case.
+// Only the spinning form differs from `ticket`: the parking form of `ticket` releases by an atomic addition, too.
 #pragma once
 
 #include "usher/locks/ticket.hpp"

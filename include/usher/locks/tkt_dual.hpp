@@ -1,5 +1,5 @@
-// TKT-Dual: a ticket lock with two words that announce a number, one watched by the next in line alone and one by all
-// others, each in a cache sector of its own.
+// TKT-Dual: a ticket lock with two words that announce a number, each in a cache sector of its own. The next thread in
+// line watches one of them, all other waiters watch the other.
 //
 // Source: TWA (extended version), §6, TKT-Dual.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves.
@@ -8,20 +8,20 @@
 // Layout: three 32-bit words, each in 128 bytes: 384 bytes.
 //
 //     ticket    the next number to be given out
-//     grant     the number now served. Watched by the thread that has it next
-//     entered   the number after the holder's, written by the holder. Watched by all other waiters, each until it is
-//               its own number: then that thread is next
+//     grant     the number now served. Watched by the next thread in line
+//     entered   the number after the holder's, written by the holder. Watched by all other waiters. The waiter whose
+//               number it is becomes the next in line
 //
-//     lock()     ticket: n -> n + 1; far: waits until entered is n; near: until grant is n; entered: n -> n + 1
+//     lock()     ticket: n -> n + 1; waits until entered is n, then until grant is n; entered: n -> n + 1
 //     unlock()   grant: n -> n + 1
 //
 // In the paper, unlock first advances grant, which hands the lock over, and then writes the second word, although the
-// next owner may have unmapped the lock by then. In the other order, the write to the word that many threads watch
-// would delay the hand-over. So here the new owner writes that word, `entered`, at the beginning of its critical
-// section: the hand-over remains one store to a word that one thread watches. Every owner writes it, since it cannot
-// know whether another thread has drawn a number.
+// next owner may have unmapped the lock by then. In the reverse order, the write to the word that many threads watch
+// would delay the hand-over. Here the new owner writes that word, `entered`, at the beginning of its critical section,
+// so the hand-over remains one store to a word that one thread watches. Every owner writes it, because it cannot know
+// whether another thread has drawn a number.
 //
-// The front end is not that of ticket_words.hpp: each word has a sector of its own.
+// ticket_words::front_end is not used, because each word has a sector of its own.
 #pragma once
 
 #include "usher/core/ticket_words.hpp"
@@ -81,7 +81,7 @@ class tkt_dual {
     typename P::template atomic<std::uint32_t> word;
   };
 
-  /// Tells the thread with the next number to watch grant. Relaxed: only grant hands the lock over.
+  /// Makes the thread with the next number watch grant. Relaxed: only grant hands the lock over.
   void enter(std::uint32_t mine) {
     if constexpr (!W::parks) {
       entered_.word.store(mine + ticket_words::one, std::memory_order_relaxed);
@@ -92,7 +92,7 @@ class tkt_dual {
     }
   }
 
-  /// Each sleeper has the futex mask bit of its number, as in ticket.hpp.
+  /// Each sleeper has a futex mask of one bit, which its number selects, as in ticket.hpp.
   [[gnu::cold, gnu::noinline]] void wake_next(std::uint32_t next) {
     P::wake(P::key_of(entered_.word), ticket_words::mask_of(next), all);
     ticket_words::unmark(ticket_.word, entered_.word, next);

@@ -1,11 +1,11 @@
-// TKT-Dual as in its paper: the releasing thread writes both words, and several threads may be near. tkt_dual.hpp has
-// the form of the catalogue, in which the new owner writes the second word.
+// TKT-Dual as in its paper: unlock writes both words, and several threads may watch grant. In the catalogue's form,
+// tkt_dual.hpp, the new owner writes the second word.
 //
 // Source: TWA (extended version), §6, TKT-Dual: "The unlock operator first advances the short-term grant field, and, as
 // needed, may advance the long-term grant field to shift one or more threads from long-term to short-term waiting".
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves.
-// THE MEMORY OF THE LOCK MUST OUTLIVE EVERY CALL: unlock() accesses the lock after the hand-over. So this form is for
-// the simulator, the checker and the tests; the catalogue and usher::mutex refuse it (core/lockable.hpp).
+// THE MEMORY OF THE LOCK MUST OUTLIVE EVERY CALL: unlock() accesses the lock after the hand-over. So only the
+// simulator, the checker and the tests use this form; the catalogue and usher::mutex refuse it (core/lockable.hpp).
 // Cost: lock one fetch-and-add. Unlock, spinning: a store, then, for every Batch-th number, a fetch-and-add; parking:
 // an exchange, then the fetch-and-add and a load.
 // Layout: three sectors of 128 bytes: ticket; grant; far and sleepers. With Apart = 4 grant is beside ticket.
@@ -24,14 +24,14 @@
 //     unlock()   grant: n -> n + 1       the hand-over
 //                far: f -> f + Batch     if n + 1 is a multiple of Batch: brings Batch threads near
 //
-// far is advanced by an atomic addition, since releasers may overtake each other between their two writes: a store
-// could set far back after the last advance on which a waiter depends. The paper's "as needed" is decided by the number
-// alone. A look at ticket, whether a far thread exists, would need a full fence after the hand-over: without one, the
-// releaser may read a ticket from before an arrival, while the arriving thread reads the grant from before the
+// unlock advances `far` by an atomic addition, because unlocking threads may overtake each other between their two
+// writes: a store could set `far` back after the last advance that a waiter needs. The paper's "as needed" depends here
+// on the number alone. To look at ticket for a far thread would need a full fence after the hand-over: without one, the
+// unlocking thread may read ticket from before an arrival, while the arriving thread reads grant from before the
 // hand-over.
 //
-// A releaser that loses its CPU between its two writes delays the threads that it would bring near, even after their
-// number is served. TWA's notification has the same property.
+// If an unlocking thread loses its CPU between its two writes, the threads that it would bring near wait for it, even
+// after their number is served. TWA's notification has the same property.
 #pragma once
 
 #include <bit>
@@ -43,9 +43,9 @@
 
 namespace usher::inline v2 {
 
-/// Near is the largest distance from the head at which a thread watches grant, the paper's "perhaps a small number of
-/// other threads 'near' the front". Batch is the number of threads that one advance of far brings near. Apart is the
-/// alignment of grant: 4 puts it beside the ticket, as in TWA; the paper isolates it.
+/// Near: the largest distance at which a thread watches grant, the paper's "perhaps a small number of other threads
+/// 'near' the front". Batch: how many threads one advance of `far` brings near. Apart: the alignment of grant; 4 puts
+/// it beside the ticket, as in TWA, while the paper isolates it.
 template <platform P, class W, std::uint32_t Near = 1, std::uint32_t Batch = 1, std::size_t Apart = 128>
 class basic_tkt_dual_releaser {
   static_assert(std::has_single_bit(Batch), "numbers wrap at the end of a batch");
@@ -101,9 +101,9 @@ class basic_tkt_dual_releaser {
  private:
   using word = typename P::template atomic<std::uint32_t>;
 
-  /// Only grant hands the lock over, so a spinning form needs no order. Parking: (3) the advance, then (4) the look at
-  /// the sleepers; a sleeper first (5) counts itself, then (6) looks at far. All four are sequentially consistent, so
-  /// either the releaser wakes the sleeper or the sleeper sees the advance.
+  /// Only grant hands the lock over, so a spinning form needs no order. Parking: unlock does (3), the advance, then
+  /// (4), the load of `sleepers`; a sleeper first does (5), counts itself, then (6), loads `far`. All four are
+  /// sequentially consistent, so either unlock wakes the sleeper or the sleeper sees the advance.
   void bring_near(wake_key far_key) {
     if constexpr (!W::parks) {
       far_.fetch_add(Batch * ticket_words::one, std::memory_order_relaxed);
@@ -111,7 +111,7 @@ class basic_tkt_dual_releaser {
       const std::uint32_t before = far_.fetch_add(Batch * ticket_words::one, std::memory_order_seq_cst);  // (3)
       if (sleepers_.load(std::memory_order_seq_cst) == 0) [[likely]]                                      // (4)
         return;
-      // Each number comes near by exactly one advance, so its sleeper is woken by that advance.
+      // Each number comes near by exactly one advance, and that advance wakes its sleeper.
       std::uint32_t mask = 0;
       for (std::uint32_t i = 1; i <= Batch; i++) mask |= ticket_words::mask_of(before + (Near + i) * ticket_words::one);
       P::wake(far_key, mask, all);

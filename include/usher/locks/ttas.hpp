@@ -1,5 +1,5 @@
-// Test-and-test-and-set with randomised back-off: waiters read until the word is free, and after a failed attempt
-// back off for a random time whose window doubles.
+// Test-and-test-and-set with randomised back-off: a waiter loads the word until the lock is free, then tries to take
+// it. After a failed attempt it pauses for a random time, whose upper limit doubles with each failure.
 //
 // Source: the baseline "TATAS" of MCSg §2, "polite TTAS" of Malthusian §5.1 ("randomized back-off is more suitable
 // for global spinning").
@@ -19,7 +19,7 @@ class ttas {
       .summary = "test-and-test-and-set with randomised back-off",
       .paper = "baseline of MCSg and Malthusian (§5.1)",
   };
-  static constexpr bool zero_iff_free = true;  ///< the word
+  static constexpr bool zero_iff_free = true;  ///< the word is 0 iff the lock is free
 
   void lock() {
     P::doorway(this);
@@ -37,7 +37,7 @@ class ttas {
       word_.store(three_state::free, std::memory_order_release);
   }
 
-  /// Waits as lock() does, but not much longer than `ns` nanoseconds. Returns whether it has taken the lock.
+  /// Waits as lock() does, for about `ns` nanoseconds at most. Returns true if it has taken the lock.
   bool lock_for(std::uint64_t ns) {
     if constexpr (W::parks) {
       return stay_awake() || three_state::park_until_locked_for<P>(word_, ns);
@@ -54,7 +54,8 @@ class ttas {
   auto uncontended() { return uncontended_word{word_, three_state::held}; }
 
  private:
-  // Back-off window in ns: from about one cache miss to about a few critical sections; chosen, not measured.
+  // The upper limit of a pause, in ns: from about one cache miss to about a few critical sections; chosen, not
+  // measured.
   static constexpr std::uint32_t first_window = 64, last_window = 4096;
 
   static constexpr bool is_free(std::uint32_t w) { return w == three_state::free; }
@@ -73,7 +74,7 @@ class ttas {
   bool stay_awake() {
     for (std::uint32_t window = first_window; W::poll(word_, is_free); back_off(window)) {
       if (three_state::try_lock(word_)) return true;
-      if (window >= last_window) break;  // each attempt was lost: sleep rather than use up the CPU
+      if (window >= last_window) break;  // all attempts have failed: the thread sleeps and frees its CPU
     }
     return false;
   }

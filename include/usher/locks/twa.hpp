@@ -1,14 +1,15 @@
-// TWA: a ticket lock in which only the next in line watches grant. Waiters further away watch a slot of a waiting array
-// that all locks of the process share, so that a hand-over disturbs one cache and not all.
+// TWA: a ticket lock in which only the next thread in line watches grant. Each waiter further away watches one slot of
+// a waiting array that all locks of the process share. So an unlock invalidates one watcher's copy of grant, not that
+// of every waiter.
 //
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array" (Euro-Par 2019), Listing 1, lines 20–71.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add. Unlock, spinning: a store, then one fetch-and-add on the array, after the hand-over.
-// Unlock, parking: one exchange, then a look at the array, and a compare-and-swap on it if a waiter watches there.
+// Unlock, parking: one exchange, then a load of the slot, and a compare-and-swap if a waiter watches it.
 // Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
 //
 // A waiter's distance is the number of unlocks until it is served. The distance decides which word the waiter watches.
-// T is the LongTermThreshold, 1.
+// T is the LongTermThreshold, here 1.
 //
 //     distance   the thread      watches     until
 //     0          has the lock
@@ -17,13 +18,13 @@
 //
 //     lock()     ticket: n -> n + 1                 the thread has number n
 //     unlock()   grant: n -> n + 1                  distance 1 -> 0: the hand-over
-//                slot of n + 1 + T: c -> c + 1      distance T + 1 -> T: that waiter is told to look
+//                slot of n + 1 + T: c -> c + 1      distance T + 1 -> T: that waiter reads grant
 //
-// The lock may be destroyed between the hand-over and the notification. So the slot's address is formed before the
-// hand-over, and the slot is in the process-wide array. An array in the lock needs another protocol: twa_variants.hpp.
+// The next owner may destroy the lock between the hand-over and the notification. So unlock computes the slot's address
+// before the hand-over, and the slot is in the process-wide array. An array inside the lock needs another protocol:
+// twa_variants.hpp.
 //
-// The template's parameters are the paper's own (the array, the threshold), so that the algorithm is written once for
-// all their values.
+// The array and the threshold are template parameters, so that the variants share this algorithm.
 #pragma once
 
 #include "usher/core/waiting_array.hpp"
@@ -32,7 +33,7 @@
 
 namespace usher::inline v2 {
 
-/// The paper's parameters are the array with the slots, and the distance up to which a waiter watches grant.
+/// Array: the array that contains the slots. LongTermThreshold: the largest distance at which a waiter watches grant.
 template <platform_with_tables P, class W, class Array = shared_array<P>, std::uint32_t LongTermThreshold = 1>
 class basic_twa : protected ticket_words::front_end<P> {
   using base = ticket_words::front_end<P>;
@@ -83,9 +84,9 @@ class basic_twa : protected ticket_words::front_end<P> {
       grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1), the load in served()
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1), the load in served(). The exchange clears the mark, and all of the few threads
-      // that sleep on grant are woken; those not yet served set the mark again. Sequentially consistent, as (4) in
-      // waiting_array.hpp, the look at the slot, requires.
+      // (2) release: pairs with (1), the load in served(). The exchange clears the mark `asleep`, and all threads that
+      // sleep on grant are woken; those not yet served set the mark again. Sequentially consistent: (4) in
+      // waiting_array.hpp, the load of the slot, requires this.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
@@ -105,7 +106,7 @@ class basic_twa : protected ticket_words::front_end<P> {
   [[no_unique_address]] Array array_;
 };
 
-/// With the papers' parameters.
+/// Array and threshold as in the paper.
 template <platform_with_tables P, class W>
 using twa = basic_twa<P, W>;
 

@@ -1,14 +1,14 @@
-// TWA in 32 bits: ticket and grant are fields of one word, and waiters behind the next in line watch the process-wide
-// waiting array. The paper ran this form in the Linux kernel against its qspinlock.
+// TWA in 32 bits: ticket and grant are fields of one word. The next thread in line watches this word, the waiters
+// behind it the process-wide waiting array. The paper compared this form with qspinlock in the Linux kernel.
 //
 // Source: TWA (extended version), §4.9; Listing 1, lines 20–71.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. This holds as long as fewer than
 // 2^16 threads wait (spinning) or 2^15 (parking).
-// Cost: lock one fetch-and-add; unlock one fetch-and-add for the hand-over, then one on the array (spinning) or a look
-// at the array (parking).
+// Cost: lock one fetch-and-add; unlock one fetch-and-add for the hand-over, then one on the array (spinning) or a load
+// of the slot (parking).
 // Layout: one 32-bit word, ticket32.hpp. The array: waiting_array.hpp.
 //
-// The next in line watches the word, which every arrival changes as well. That disturbs only this one thread.
+// Every arrival changes the word that the next thread in line watches, but only this one thread watches it.
 #pragma once
 
 #include "usher/core/waiting_array.hpp"
@@ -51,9 +51,10 @@ class twa32 {
       word_.fetch_add(step, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(word_);
-      // (2) release: pairs with (1), the addition in lock(). At most one thread sleeps on the word, and is woken. A
-      // mark that was seen is cleared in the same operation (only the holder clears it); a mark set since then stays
-      // for the next unlock. Sequentially consistent, as (4) in waiting_array.hpp, the look at the slot, requires.
+      // (2) release: pairs with (1), the addition in lock(). At most one thread sleeps on the word, and it is woken.
+      // The same operation clears a mark that the load above has seen: only the holder clears marks. A mark set later
+      // stays for the next unlock. Sequentially consistent: (4) in waiting_array.hpp, the load of the slot, requires
+      // this.
       if (word_.fetch_add(step - (seen & fields::asleep), std::memory_order_seq_cst) & fields::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }

@@ -1,26 +1,26 @@
-// TWA with an array of chains: a far waiter puts a queue node of its own into a chain of the waiting array and watches
-// that node alone. A notification takes the whole chain off and tells all its waiters to look at their lock again.
+// TWA with an array of chains: a far waiter (a thread whose distance is above 1, twa.hpp) adds its queue node to a
+// chain of the waiting array, and watches only this node. A notification removes the whole chain and grants its nodes,
+// whereupon their threads read the grant words of their locks again.
 //
 // Source: TWA (extended version), §6, last paragraph.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add, far waiters also a compare-and-swap each time they enter a chain. Unlock, spinning: a
-// store, then one exchange on the array, after the hand-over. Unlock, parking: one exchange, then a look at the array,
-// and an exchange if a chain is there.
+// store, then one exchange on the array, after the hand-over. Unlock, parking: one exchange, then a load of the slot,
+// and an exchange if it has a chain.
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //
 //     slot     0: no waiter     else the node that was added last ─next→ … ─next→ 0
 //
 //     t -> m   hang(): m.next is t (0: the chain was empty)
-//     t -> 0   tell_all(), by an unlock, or by a waiter in the chain that finds itself near: grants each node of the
-//              chain
+//     t -> 0   tell_all(), by an unlock or by a waiter in the chain whose turn is next: grants each node of the chain
 //
-// A waiter cannot remove its own node from a chain. If the waiter then reads grant and finds that it is near, it takes
-// the whole chain off as an unlock does, and tells the others; if another thread has just taken the chain off, the
-// waiter waits until that thread tells it. Waiters of other numbers and other locks that are told in vain enter a chain
-// again. A thread that gets no node watches grant.
+// A waiter cannot remove only its own node from a chain. If it reads grant after it has entered the chain and finds
+// that its turn is next, it removes the whole chain, as an unlock does, and grants all nodes. If another thread has
+// just removed the chain, the waiter waits until that thread grants its node. Waiters of other numbers and other locks
+// that were granted without need enter a chain again. A thread that gets no node watches the lock's grant word.
 //
-// The paper's nodes are on the waiters' stacks. Ours have handles, so that a slot has 32 bits as in the other arrays,
-// and a child of a fork finds an empty array, not nodes on the stacks of threads that it does not have.
+// The paper's nodes are on the waiters' stacks. Nodes with handles keep a slot at 32 bits, as in the other arrays.
+// Also, a fork's child gets an empty array, not addresses on the stacks of threads that it lacks.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -64,12 +64,12 @@ class twa_chain : ticket_words::front_end<P> {
     const std::uint32_t next = base::following();
     word& slot = slot_of(next + ticket_words::one);
     if constexpr (!W::parks) {
-      grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1). First, the hand-over
+      grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1). This is the hand-over
       tell_all(slot);
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1), the load in served(). Sequentially consistent with (3) and (5): either the load of
-      // the slot below finds the waiter's node, or the waiter sees the hand-over.
+      // (2) release: pairs with (1), the load in served(). Sequentially consistent, as are (3) and (5): either the load
+      // of the slot below finds the waiter's node, or (5) sees the hand-over.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
       if (slot.load(std::memory_order_seq_cst) != no_node) [[unlikely]]
@@ -90,10 +90,10 @@ class twa_chain : ticket_words::front_end<P> {
 
   bool is_far(std::uint32_t mine, std::memory_order order) const { return base::distance_of(mine, order) > 1; }
 
-  /// Takes a chain off and tells all its waiters.
+  /// Removes the chain and grants its nodes, so that its waiters read their locks again.
   static void tell_all(word& slot) {
-    // (4) acquire: pairs with (3), the compare-and-swap in hang(), so that this thread sees the nodes' links. Release:
-    // a later (3) sees the hand-over that preceded this exchange, since all changes of the slot are read-modify-writes.
+    // (4) acquire: pairs with (3), the compare-and-swap in hang(), so this thread sees the nodes' links. Release: a
+    // later (3) sees the hand-over that preceded this exchange, because all changes of the slot are read-modify-writes.
     node_handle h = slot.exchange(no_node, std::memory_order_acq_rel);
     while (h != no_node) {
       const node_handle rest = P::node(h).next.load(std::memory_order_relaxed);  // read before the grant
@@ -113,15 +113,15 @@ class twa_chain : ticket_words::front_end<P> {
     word& slot = slot_of(mine);
     do {
       if (!hang(me, slot, mine)) break;
-      if (!is_far(mine, std::memory_order_seq_cst)) tell_all(slot);  // (5) this waiter, too, unless it is being told
+      if (!is_far(mine, std::memory_order_seq_cst)) tell_all(slot);  // (5) grants `me`, too, unless another thread does
       wait_for_grant<P, W>(me);
     } while (is_far(mine, std::memory_order_acquire));
     P::give_node(me);
   }
 
-  /// Adds the caller's node to the chain. Threads of other locks that use the slot can make the compare-and-swap fail
-  /// without bound: so hang() returns false once at most one unlock remains until the caller is served; the caller then
-  /// watches grant.
+  /// Adds the caller's node to the chain and returns true. Threads of other locks that use the slot can make the
+  /// compare-and-swap fail without bound. So hang() returns false if the caller has become the next in line or is
+  /// served; the caller then watches grant.
   bool hang(node_handle me, word& slot, std::uint32_t mine) {
     prepare<P>(me);
     node_handle first = slot.load(std::memory_order_relaxed);

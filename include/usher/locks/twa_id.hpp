@@ -1,35 +1,35 @@
-// TWA-ID: a TWA whose waiting array has in each slot the identity of its waiter. A waiter exchanges its identity into
-// the slot, and the unlock stores 0, without an atomic read-modify-write. After any change of its slot a waiter watches
-// grant.
+// TWA-ID: a TWA in which a slot of the waiting array contains the identity of a waiter. A waiter exchanges its identity
+// into the slot, and the unlock stores 0, without an atomic read-modify-write. When its slot changes, a waiter goes
+// over to watching grant.
 //
 // Source: TWA (extended version), §6, TWA-ID.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add, far waiters one exchange more. Unlock, spinning: two stores, the second to the array,
-// after the hand-over. Unlock, parking: one exchange, then a look at the array, and an exchange if a waiter is there.
+// after the hand-over. Unlock, parking: one exchange, then a load of the slot, and an exchange if it has a waiter.
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //
 //     slot
-//     0                  no waiter, or its waiter has been told. Set by unlock
+//     0                  no waiter, or its waiter has been notified. Set by unlock
 //     m (bits 30…0)      the identity of the waiter that arrived last. Set by that waiter
-//     m, sleeping (31)   the same, and it sleeps or is about to. Set by that waiter; read by the thread that replaces
-//                        the value, which wakes it
+//     m, sleeping (31)   the same, and the waiter sleeps or is about to. Set by that waiter; read by the thread that
+//                        replaces the value, which wakes the waiter
 //
-//     0, n -> m          wait_far(): the waiter with identity n, which is displaced, watches grant from then on
+//     0, n -> m          wait_far() by waiter m. The displaced waiter n watches grant from then on
 //     m -> m, sleeping   wait_far(), before it sleeps
 //     any -> 0           unlock(), of this lock or of another that shares the slot
 //
-// The array is not TWA's, since a count could equal an identity. The identity must be the waiter's alone as long as it
-// waits, so it is a queue node's handle. A thread that gets no node watches grant from the beginning; a thread that
-// another thread has displaced from its slot watches grant from then on.
+// The array is separate from TWA's, because a count there could equal an identity. An identity must belong to one
+// waiter alone while it waits, so it is the handle of a queue node. A thread that gets no node watches grant from the
+// beginning.
 //
-// The identity is published by an exchange, not by a store, so that the look at grant comes after it. The unlock stores
-// to grant, then to the slot. If the exchange comes after the unlock's store to the slot, the look sees the new grant;
-// if it comes before, the slot changes. But between that store and the exchange another unlock may have stored 0 to the
-// slot. Then the exchange reads that 0, and the look need not see the first unlock's store to grant on a machine where
-// threads may see stores in different orders. So if the unlock has no read-modify-write, the waiter looks at grant by a
-// read-modify-write, which reads the newest value. (What remains is the pattern 2+2W: two threads write two words in
-// opposite order. The language allows each thread's first write to be the last of its word; no machine does if the
-// writes release.)
+// A waiter publishes its identity by an exchange, not by a store, so that its load of grant comes after the exchange.
+// The unlock stores to grant, then to the slot. If the exchange follows the unlock's store to the slot, the load sees
+// the new grant; if it precedes the store, the slot changes. But between the two another unlock may have stored 0 to
+// the slot. Then the exchange reads that 0, and on a machine where threads may see stores in different orders the load
+// may miss the first unlock's store to grant. So where unlock has no read-modify-write, the waiter reads grant by a
+// read-modify-write, which reads the newest value. (The pattern 2+2W remains: two threads write two words in opposite
+// order. The language allows that each thread's first write becomes the last of its word; no machine does this if the
+// writes are releases.)
 #pragma once
 
 #include "usher/core/node.hpp"
@@ -74,13 +74,13 @@ class twa_id : ticket_words::front_end<P> {
     const std::uint32_t next = base::following();
     word& slot = slot_of(next + ticket_words::one);
     if constexpr (!W::parks) {
-      grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1). First, the hand-over
+      grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1). This is the hand-over
       // (4) release: pairs with (3), the exchange in leave().
       slot.store(0, std::memory_order_release);
     } else {
       const wake_key key = P::key_of(grant_);
       // (2) release: pairs with (1), the load in served(). All threads that sleep on grant are woken; those not yet
-      // served set the mark again. Sequentially consistent with (3) to (5): either the load of the slot finds a
+      // served set the mark again. Sequentially consistent, as are (3) to (5): either the load of the slot finds a
       // waiter's identity, or that waiter sees the hand-over.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
@@ -112,10 +112,11 @@ class twa_id : ticket_words::front_end<P> {
       return ticket_words::distance(mine, grant_.fetch_or(0, std::memory_order_seq_cst)) > 1;
   }
 
-  /// Writes a value to the slot and wakes the waiter that sleeps on the old value.
+  /// Writes a value to the slot. If a waiter sleeps on the old value, wakes it.
   [[gnu::cold, gnu::noinline]] static void leave(word& slot, std::uint32_t value) {
-    // (3) is this exchange by a waiter, (4) by unlock(). Acquire: for the look at grant that follows (3). Release: for
-    // the exchange or load of the slot that reads the value. Sequentially consistent, as (2) in unlock() requires.
+    // This exchange is (3) if a waiter calls, (4) if unlock() calls. Acquire: for the read of grant that follows (3).
+    // Release: for the exchange or load of the slot that reads this value. Sequentially consistent: (2) in unlock()
+    // requires this.
     const std::uint32_t old = slot.exchange(value, std::memory_order_seq_cst);
     if constexpr (W::parks) {
       if (old & sleeping) P::wake(P::key_of(slot), every_sleeper, all);

@@ -1,7 +1,9 @@
-// TWA-Staged: a TWA whose unlock is the ticket lock's. The two threads next in line watch grant; the second of them,
-// when it moves up, tells the third to leave the waiting array. So waiters do all the work that TWA adds.
+// TWA-Staged: a TWA whose unlock is the ticket lock's. The next two threads in line watch grant. When the second of
+// them becomes the first, it notifies the third, which then leaves the waiting array. So waiters do all the work that
+// TWA adds.
 //
-// Source: TWA (extended version), §6, TWA-Staged. "2 or more elements away" (group A) must mean more than two.
+// Source: TWA (extended version), §6, TWA-Staged. Where the paper has "2 or more elements away" (group A), it must mean
+// more than two.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add and, unlike the ticket lock, a load of ticket, which the thread has just written. Unlock
 // a store (spinning) or one exchange (parking), without access to the array.
@@ -10,18 +12,18 @@
 //     distance    stage   the thread
 //     above 2     A       watches its slot
 //     2           B       watches grant
-//     1           C       watches grant, after it has told the slot of its number + 1
+//     1           C       watches grant, after it has notified the slot of its number + 1
 //     0                   has the lock
 //
-//     A -> B -> C -> owner     each by one unlock. A -> B when the thread in front moves from B to C, and tells the
-//                              slot
+//     A -> B -> C -> owner     each by one unlock. A -> B: when the thread in front goes from B to C, and notifies
+//                              the slot
 //
-// The paper's rule has a gap. A thread draws its number and then reads grant, and in between its predecessors may leave
-// the lock. So the thread may never be in stage B, and may find that it is next or even served. The thread behind it
-// may have read grant earlier and found that it was far; then no thread would tell that second thread. Here every
-// thread calls look_behind() once it is nearer than B, also on the fast path.
+// The paper's rule has a gap. Between a thread's draw of its number and its load of grant, the threads before it may
+// leave the lock. Then the thread is next or even served without having been in stage B. If the thread behind it has
+// loaded grant earlier, and found that it was far, no thread would notify that second thread. Here every thread
+// therefore calls look_behind() as soon as its distance is below 2, also on the fast path.
 //
-// Words and try_lock() are those of ticket_words.hpp; the arrival is not, for its two operations are sequentially
+// The words and try_lock() are those of ticket_words.hpp. The arrival is not: its two operations are sequentially
 // consistent.
 #pragma once
 
@@ -71,9 +73,9 @@ class twa_staged : ticket_words::front_end<P> {
       grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1), the load in lock(). At most two threads sleep on grant. Both are woken, since the
-      // second must now tell the third to watch grant; the exchange clears the mark. Sequentially consistent, as
-      // look_behind() requires.
+      // (2) release: pairs with (1), the load in lock(). At most two threads sleep on grant. Both are woken, because
+      // the second must now notify the third; the exchange clears the mark. Sequentially consistent: look_behind()
+      // requires this.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
@@ -84,11 +86,11 @@ class twa_staged : ticket_words::front_end<P> {
  private:
   using base::ticket_, base::grant_;
 
-  /// Tells the thread behind the caller to watch grant. The caller has seen by a sequentially consistent load that at
-  /// most one unlock remains until it is served. If the next thread has not drawn its number yet, its draw comes after
-  /// this load in the single order of all these operations, and so does its look at grant in may_go_far(), which reads
-  /// the same grant as the caller or a later one. (The spinning unlock's store is not itself in that order; so this
-  /// holds by C++20, not by C++11.)
+  /// Makes the thread behind the caller watch grant. The caller has seen by a sequentially consistent load that at most
+  /// one unlock remains until it is served. If the next thread has not yet drawn its number, then in the single order
+  /// of these operations its draw and its load of grant in may_go_far() come after the caller's load: it reads the same
+  /// grant or a later one. (The spinning unlock's store is not in that order itself, so this holds by C++20, not by
+  /// C++11.)
   void look_behind(std::uint32_t mine) {
     if (ticket_.load(std::memory_order_seq_cst) != mine + ticket_words::one) [[unlikely]]
       tell(mine + ticket_words::one);
@@ -101,7 +103,7 @@ class twa_staged : ticket_words::front_end<P> {
   bool may_go_far(std::uint32_t mine) {
     if constexpr (W::parks)
       return base::distance_of(mine, std::memory_order_seq_cst) > 2;
-    else  // a read-modify-write, which changes nothing, reads the newest value: so it holds by C++11, too
+    else  // changes nothing, but a read-modify-write reads the newest value: correct by C++11, too
       return ticket_words::distance(mine, grant_.fetch_or(0, std::memory_order_seq_cst)) > 2;
   }
 
@@ -123,7 +125,7 @@ class twa_staged : ticket_words::front_end<P> {
           ticket_words::park_on<P>(grant_, g, every_sleeper);
       }
     }
-    if (most == 1) (void)grant_.load(std::memory_order_seq_cst);  // for look_behind()
+    if (most == 1) (void)grant_.load(std::memory_order_seq_cst);  // look_behind() requires this load
   }
 
   [[no_unique_address]] shared_array<P> array_;

@@ -1,13 +1,13 @@
-// TWA with another array, or with another rule that says when a waiter begins to watch grant. twa.hpp has the
-// algorithm; this header has the differences from it.
+// TWA with another array, or with another rule for when a waiter begins to watch grant. twa.hpp has the algorithm; this
+// header has only the differences.
 //
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array", extended version, §2, §4.1, §6.
 // Guarantees and cost: as TWA, except where the comment of the class says otherwise.
 //
 //     twa-sized       as many slots as suit the number of CPUs (§2)
-//     twa-private     4096 slots of the lock's own (§4.1): other locks do not disturb it, and it is large
-//     twa-quantized   one slot for each gang of Gang numbers (§6); every Gang-th unlock tells the next gang, which then
-//                     watches grant: the average unlock is cheaper, up to Gang threads watch one word
+//     twa-private     4096 slots in the lock itself (§4.1): no collisions with other locks, but a large lock
+//     twa-quantized   one slot for each gang of Gang numbers (§6); every Gang-th unlock notifies the next gang, whose
+//                     threads then watch grant: fewer notifications, but up to Gang threads watch one word
 #pragma once
 
 #include <bit>
@@ -22,8 +22,8 @@ namespace usher::inline v2 {
 template <platform_with_tables P, class W>
 using twa_sized = basic_twa<P, W, array_by_cpus<P>>;
 
-/// An array in the lock may be destroyed with the lock once the lock has been handed over. So unlock does not send the
-/// notification: the new owner sends it, at the beginning of its critical section.
+/// The next owner may destroy the lock, and with it the array, right after the hand-over. So unlock does not notify the
+/// next slot: the new owner does this at the beginning of its critical section.
 template <platform_with_tables P, class W, class Array>
 class basic_twa_private : basic_twa<P, W, Array> {
   using base = basic_twa<P, W, Array>;
@@ -60,7 +60,7 @@ class basic_twa_private : basic_twa<P, W, Array> {
 
  private:
   void notify_as_owner(std::uint32_t mine) {
-    // waiting_array::notify() requires that the hand-over was seen by a sequentially consistent operation.
+    // waiting_array::notify() requires a sequentially consistent read of the new grant before it.
     if constexpr (W::parks) (void)base::grant_.load(std::memory_order_seq_cst);
     waiting_array::notify<P, W>(slot_of(mine + ticket_words::one));
   }
@@ -69,12 +69,12 @@ class basic_twa_private : basic_twa<P, W, Array> {
 template <platform_with_tables P, class W>
 using twa_private = basic_twa_private<P, W, private_array<P>>;
 
-/// With slots of 64 bits, as in the paper's Listing 1, line 32. Its waiters spin. Not in the catalogue.
+/// With 64-bit slots, as in the paper's Listing 1, line 32. Waiters spin. Not in the catalogue.
 template <platform_with_tables P, class W>
 using twa_private_64 = basic_twa_private<P, W, private_array<P, P::template table_size<twa_array>(), std::uint64_t>>;
 
-/// Numbers form gangs of Gang: g·Gang to (g + 1)·Gang − 1. A gang has one slot. All its threads begin to watch grant
-/// together:
+/// Numbers form gangs of Gang: g·Gang to (g + 1)·Gang − 1. A gang has one slot, and all its threads begin to watch
+/// grant at the same time:
 ///
 ///     distance of the gang's first number   watched by its threads
 ///     1 at most                             grant
@@ -105,7 +105,7 @@ class basic_twa_quantized : basic_twa<P, W> {
   void unlock() {
     const std::uint32_t next = base::following();
     auto& slot = slot_of(next + ticket_words::one);
-    base::hand_over(next);  // hand-over first …
+    base::hand_over(next);  // first the hand-over: it ends the critical section
     if (brings_gang_near(next)) waiting_array::notify<P, W>(slot);
   }
 
@@ -121,7 +121,7 @@ class basic_twa_quantized : basic_twa<P, W> {
   /// Returns whether the next gang's threads must begin to watch grant after the hand-over to `next`.
   static bool brings_gang_near(std::uint32_t next) { return (next / ticket_words::one + 1) % Gang == 0; }
 
-  /// Returns whether the first number of the gang is served, or next, or has been served.
+  /// Returns whether at most one unlock remains until the gang's first number is served.
   bool is_near(std::uint32_t mine, std::memory_order order) const {
     return base::distance_of(mine, order) <= 1 + mine / ticket_words::one % Gang;
   }

@@ -1,8 +1,8 @@
 // Instructions that wait until a word is written, in user mode and with a limit: Intel's UMONITOR and UMWAIT, AMD's
 // MONITORX and MWAITX, Arm's WFET and WFE.
 //
-// Two steps: arm() names the cache line; wait() returns when the line has been written since arm(), or after about a
-// microsecond (WFE: 100 µs), or spuriously. The word is loaded between the two steps, so no write is missed.
+// A wait has two steps: arm() names the cache line; wait() returns when the line has been written since arm(), or after
+// about a microsecond (WFE: 100 µs), or spuriously. The word is loaded between the two steps, so no write is missed.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
@@ -19,7 +19,7 @@
 
 namespace usher::inline v2::native_detail {
 
-/// The processor's instructions for this.
+/// Which of these instructions the processor has.
 enum monitor_kind : std::uint32_t {
   monitor_none = 1,
   monitor_umwait = 2,
@@ -30,7 +30,7 @@ enum monitor_kind : std::uint32_t {
 
 #if defined(__x86_64__)
 
-inline constexpr std::uint32_t monitor_cycles = 4096;  // of the time stamp counter: chosen, not measured
+inline constexpr std::uint32_t monitor_cycles = 4096;  // cycles of the time stamp counter: chosen, not measured
 
 struct umwait {
   static void arm(const volatile void* at) { __asm__ __volatile__("umonitor %0" ::"r"(at) : "memory"); }
@@ -93,7 +93,7 @@ inline monitor_kind find_monitor() {
 
 #endif
 
-/// Polls a word for about ns nanoseconds, with one of these instructions between two loads.
+/// Polls a word for about ns nanoseconds. Executes one of these instructions between two loads.
 template <class Monitor, class Word, class Pred, class Clock>
 auto await_by_monitor(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns, Clock now)
     -> std::optional<decltype(word.load())> {

@@ -1,17 +1,17 @@
 // The hardware as a platform: std::atomic, PAUSE, futex, thread records. Each part has a header in native/, which also
-// explains the part's races. The parts include each other in one direction:
+// explains the part's races. The parts include each other in one direction; the right column has the main dependencies:
 //
-//     state       the one object of the process, the layouts of its parts, wait limits, tables
+//     state       the process's one state object and the layouts of its parts, wait limits, tables
 //     futex       sleeping, waking, asymmetric fences, the clock
 //     fork        the fork epoch                                                        on state
 //     blocks      memory for records, nodes and inflated states                         on state
-//     polling     waiting awake                                                         on state, futex
+//     polling     waiting without sleeping                                              on state, futex
 //     records     thread records: ids, owner tags, random bits                          on blocks, futex, fork
 //     nodes       queue nodes: those of a thread's record, and the pool                 on records, polling
 //     inflation   the pool of inflated states                                           on blocks, polling
 //     numa        the NUMA node of the calling thread                                   on records
 //     priority    a thread's real-time priority                                         on state
-//     alone       changes of words by the only thread, between signal handlers
+//     alone       changes of words by the process's only thread, atomic for its signal handlers
 //     visible_readers   read-write locks' table of readers in the child of a fork       on blocks
 #pragma once
 
@@ -35,7 +35,7 @@
 
 namespace usher::inline v2 {
 
-/// The interface of the parts: every name that other code may use is listed here.
+/// The interface of the parts: lists every name that other code may use.
 struct native : private native_detail::process,
                 private native_detail::sleeping,
                 private native_detail::fences,
@@ -100,7 +100,7 @@ struct native : private native_detail::process,
 
   static constexpr std::uint32_t visible_slots = native_detail::visible_slots;
   static std::atomic<std::uint64_t>* visible_readers() { return native_detail::blocks::visible_readers(); }
-  /// A template, so that only programs that call it register the fork handlers.
+  /// A template, so that only programs that call it register the fork handler.
   template <class T = void>
   static bool prepare_visible_readers() {
     return native_detail::visible_readers_at_fork<T>::registered && native_detail::blocks::has_visible_readers();

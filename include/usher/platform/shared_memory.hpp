@@ -1,28 +1,28 @@
-// Memory that processes share, as a platform: the same locks, between processes. Programs include
-// include/usher/shared_memory.hpp.
+// Memory that processes share, as a platform, so that locks work between processes. Programs include
+// usher/shared_memory.hpp.
 //
 // Source: Wang, Chabbi & Kimura, "Be My Guest" (PPoPP 2016), §2.2, "Inter-Process Uses": a node is named by a process
 // and an offset, because a pointer has no meaning in another process.
 //
-// All that processes share is in one region, which each process maps wherever there is room: a header, shares of nodes
-// (groups of 64, one or more for each process), the program's data. The region contains no pointer. A process itself
-// stores the address of its mapping and the numbers of its shares.
+// All that processes share is in one region, which each process maps at an address of its own. A region has a header,
+// *shares* of nodes (groups of 64, one or more for each process), and the program's data. It contains no pointer. The
+// address of the mapping and the numbers of the process's shares are in the process's own memory.
 //
-//     a handle      bits 6–13  the share: 1 … 255, so that handles below 64 are never nodes
+//     a handle      bits 6–13  the share: 1 … 255, so that handles below 64 never name a node
 //                   bits 0–5   which of the share's 64 nodes
 //                   bits 14–31 0, free for marks
 //
-// Each process takes nodes from its own shares, and each node is returned to its share, whichever process returns it.
-// The flag that a node is free is in the node itself. So there is no list that a dying process could break. Two
-// processes may take from one share: after an exec, or in a child.
+// Each process takes nodes from its own shares. A node is returned to its share, whichever process returns it. Each
+// node has a word that says whether it is free. So there is no list that a dying process could break. Two processes may
+// take nodes from one share: a process and its new program after an exec, or a parent and its child.
 //
-// Differences to the hardware's platform: sleepers are found by all processes (futexes that are not private); salt() is
-// an offset. Only cached_node() uses thread-local storage; its callers are the locks `k42-tls` and `clh-tls`. Tables,
-// inflated states and objects on stacks are missing, so locks that need them do not compile.
+// Differences from the native platform: a wake-up finds the sleepers of all processes (the futexes are not private);
+// salt() is an offset. Only cached_node() uses thread-local storage; its callers are the locks `k42-tls` and `clh-tls`.
+// Tables, inflated states and objects on stacks are missing, so locks that need them do not compile.
 //
-// A region is named by a type, `Name`: a process may join one region for each such type. All shared objects of the
-// process that use the region should see one definition of the type and export the instances of this template;
-// otherwise each of them must join, which is harmless.
+// The type `Name` identifies a region within a process: a process may join one region for each such type. All shared
+// objects of the process that use the region should see one definition of the type and export the instances of this
+// template. Otherwise each of them joins the region separately, which is harmless.
 #pragma once
 
 #include <errno.h>
@@ -58,19 +58,19 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
 
 struct alignas(64) node_slot {
   queue_node<words> node;
-  std::atomic<std::uint32_t> used;  ///< 0: free; else the share of the process that took it
+  std::atomic<std::uint32_t> used;  ///< 0: free; else the number of its share
 };
 static_assert(sizeof(node_slot) == 64);
 
 inline constexpr std::uint32_t nodes_a_share = 64, most_shares = 256, most_own_shares = 16;
 
 struct alignas(64) share {
-  std::atomic<std::uint64_t> owner;        ///< identify(); 0: free
-  std::atomic<std::uint32_t> search_from;  ///< a node that was free recently
+  std::atomic<std::uint64_t> owner;        ///< the process, as by identify(); 0: free
+  std::atomic<std::uint32_t> search_from;  ///< index of a node that was free recently
 };
 
 struct layout {
-  static constexpr std::uint64_t ready_mark = 0x32'30'72'65'68'73'75ull;  ///< "usher02": the version is in it
+  static constexpr std::uint64_t ready_mark = 0x32'30'72'65'68'73'75ull;  ///< "usher02": has the layout's version
 
   std::atomic<std::uint64_t> ready;  ///< written last by create()
   std::uint64_t bytes, data;         ///< the size of the region; the offset of the program's data
@@ -92,8 +92,8 @@ inline ssize_t read_proc(const char* name, char* text, std::size_t size) {
   return n;
 }
 
-/// The time at which a process began, in the kernel's ticks. 0: it has ended, even if its parent has not waited for it.
-/// `unknown`: the time cannot be read now, because a file descriptor, memory, permission or /proc is missing.
+/// Returns the time at which a process began, in the kernel's ticks. 0: it has ended, even if its parent has not waited
+/// for it. `unknown`: no file descriptor or memory is free, permission is denied, or there is no /proc.
 inline constexpr std::uint64_t unknown = ~std::uint64_t{0};
 inline std::uint64_t began(std::int32_t pid) {
   char name[32], text[1024];
@@ -114,8 +114,7 @@ inline std::uint64_t began(std::int32_t pid) {
   return unknown;
 }
 
-/// Identifies a process until the machine is restarted: its start time, 0 if that is unknown, and its id, which has 22
-/// bits.
+/// Identifies a process until the machine is restarted: by its start time, 0 if that is unknown, and its 22-bit id.
 inline constexpr unsigned pid_bits = 22;
 inline std::int32_t pid_of(std::uint64_t owner) {
   return std::int32_t(owner & ((1u << pid_bits) - 1));
@@ -125,8 +124,8 @@ inline std::uint64_t identify(std::int32_t pid) {
   return (begin != unknown ? begin << pid_bits : 0) | std::uint32_t(pid);
 }
 
-/// False only if the process has certainly ended. Ids of other PID namespaces mean nothing: all processes that share a
-/// region must be in one PID namespace.
+/// Returns false only if the process has certainly ended. The ids of another PID namespace name other processes, so all
+/// processes that share a region must be in one PID namespace.
 inline bool is_alive(std::uint64_t owner) {
   const std::int32_t pid = pid_of(owner);
   if (kill(pid, 0) != 0 && errno == ESRCH) return false;
@@ -156,7 +155,7 @@ struct shared_memory : native {
     const timespec t{time_t(end / 1000000000u), long(end % 1000000000u)};
     futex(key_of(word).word, FUTEX_WAIT_BITSET, expected, &t, mask);
   }
-  static void park_until() = delete;  // that of the hardware sleeps for this process alone
+  static void park_until() = delete;  // native::park_until() uses private futexes
   static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
                   std::uint32_t) {
     park_for(word, expected, mask, ns);
@@ -164,7 +163,7 @@ struct shared_memory : native {
   static void wake(wake_key key, std::uint32_t mask, int most) {
     futex(key.word, FUTEX_WAKE_BITSET, std::uint32_t(most), nullptr, mask);
   }
-  static bool fence_heavy() { return false; }  // membarrier is for the threads of one process
+  static bool fence_heavy() { return false; }  // membarrier() affects only the threads of one process
 
   // ---- nodes
 
@@ -199,8 +198,8 @@ struct shared_memory : native {
 
   // ---- the rest
 
-  /// The epoch is a constant, so that no list of waiters in the region counts as left behind by a fork: the threads
-  /// that wait in a region exist, each in one of its processes.
+  /// A constant, so that no list of waiters in the region counts as left behind by a fork: each thread that waits in a
+  /// region exists, in one of the region's processes.
   static std::uint32_t fork_epoch() { return 1; }
 
   static std::uint32_t thread_index() {
@@ -229,11 +228,11 @@ struct shared_memory : native {
   static constexpr std::uint32_t table_size() = delete;
   static std::atomic<std::uint64_t>* visible_readers() = delete;
 
-  // ---- by shared_region
+  // ---- called by shared_region
 
   static layout* base() { return here_.base.load(std::memory_order_relaxed); }
 
-  /// Called when the process has mapped the region. Returns false if the process has joined another region already.
+  /// Called when the process has mapped the region. Returns false if it has already joined one of this Name.
   static bool attach(layout* at) {
     layout* none = nullptr;
     if (!here_.base.compare_exchange_strong(none, at, std::memory_order_release, std::memory_order_relaxed))
@@ -252,8 +251,7 @@ struct shared_memory : native {
     for (std::uint32_t i = own_shares(); i-- > 0;) {
       auto& owner = base()->shares[here_.shares[i].exchange(0, std::memory_order_relaxed)].owner;
       std::uint64_t me = owner.load(std::memory_order_relaxed);
-      // Compares only the process id: the start time may be unknown now, or may have been unknown when the share was
-      // taken.
+      // Compares only the process id, because the start time may be unknown, now or when the share was taken.
       if (shared_memory_detail::pid_of(me) == getpid())
         owner.compare_exchange_strong(me, 0, std::memory_order_release, std::memory_order_relaxed);
     }
@@ -264,10 +262,10 @@ struct shared_memory : native {
  private:
   static constexpr std::uint32_t nodes_a_share = shared_memory_detail::nodes_a_share;
 
-  /// This process's own data about the region.
+  /// The process's own data about the region.
   struct place {
     std::atomic<layout*> base;
-    std::atomic<std::uint32_t> epoch;   ///< the fork epoch in which the process joined: a child has another
+    std::atomic<std::uint32_t> epoch;   ///< the fork epoch in which the process joined; differs in a child
     std::atomic<std::uint32_t> joined;  ///< the number of joins
     std::atomic<std::uint32_t> seed;
     std::atomic<std::uint32_t> own;  ///< the number of elements of shares[]
@@ -275,7 +273,7 @@ struct shared_memory : native {
   };
   static inline constinit place here_{};
 
-  /// The node that a thread caches. The destructor gives it back when the thread ends.
+  /// The node that a thread caches. The destructor releases the node when the thread ends.
   struct node_cache {
     node_handle handle = no_node;
     std::uint32_t epoch = 0, joined = 0;
@@ -313,7 +311,7 @@ struct shared_memory : native {
       const node_handle h = s * nodes_a_share + (first + i) % nodes_a_share;
       auto& used = base()->nodes[h].used;
       std::uint32_t none = 0;
-      // (n1) acquire: pairs with (n2), by which the thread that gave the node back ended its use.
+      // (n1) acquire: pairs with (n2), by which the previous user of the node ended its use.
       if (used.load(std::memory_order_relaxed) == 0 &&
           used.compare_exchange_strong(none, s, std::memory_order_acquire, std::memory_order_relaxed)) {
         search_from.store((h + 1) % nodes_a_share, std::memory_order_relaxed);
@@ -323,15 +321,15 @@ struct shared_memory : native {
     return no_node;
   }
 
-  /// Takes one more share for this process: a free one, or that of a process that has ended. 0 if there is none.
+  /// Takes one more share for this process: a free share, or that of a process that has ended. 0: there is none.
   [[gnu::cold, gnu::noinline]] static std::uint32_t add_share() {
     const int saved = errno;
     const std::uint32_t s = find_share(identify_self());
     errno = saved;
     if (s == 0) return 0;
     const std::uint32_t i = here_.own.load(std::memory_order_relaxed);
-    if (i >= shared_memory_detail::most_own_shares) return s;  // used this time only
-    here_.shares[i].store(s, std::memory_order_relaxed);  // two threads at a time: this process loses one of the shares
+    if (i >= shared_memory_detail::most_own_shares) return s;  // no room to list this share: used only once
+    here_.shares[i].store(s, std::memory_order_relaxed);  // if two threads do this at a time, the process loses a share
     here_.own.store(i + 1, std::memory_order_release);
     return s;
   }
@@ -352,8 +350,7 @@ struct shared_memory : native {
     return false;
   }
 
-  /// Called in the child of a process that had joined: the child begins without shares, because the parent keeps its
-  /// own.
+  /// Called in the child of a process that had joined. The child has no shares yet, because the parent keeps its own.
   [[gnu::cold, gnu::noinline]] static void join_as_child() {
     std::uint32_t old = here_.epoch.load(std::memory_order_relaxed);
     const std::uint32_t epoch = fork_epoch_of_process();

@@ -1,6 +1,6 @@
-// Changes of a word by the only thread of a process, whose signal handlers may change the word, too: one instruction each,
-// which a handler cannot interrupt. On x86-64 it needs no lock prefix, since no other thread runs; elsewhere the ordinary
-// atomic operations serve.
+// Changes of a word by the only thread of a process, if its signal handlers may change the word, too. Each change is
+// one instruction, which a handler cannot interrupt. On x86-64 the instruction needs no lock prefix, since no other
+// thread runs; other architectures use the ordinary atomic operations.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
@@ -11,7 +11,7 @@
 namespace usher::inline v2::native_detail {
 
 struct lone_thread {
-  /// Adds `n`; returns the value before.
+  /// Adds `n`, and returns the previous value.
   static std::uint32_t add_alone(std::atomic<std::uint32_t>& word, std::uint32_t n) {
 #if defined(__x86_64__)
     static_assert(sizeof word == sizeof n);
@@ -22,7 +22,7 @@ struct lone_thread {
 #endif
   }
 
-  /// Replaces `seen` by `next`. False: the word had another value.
+  /// Replaces `seen` by `next`. Returns false if the word had another value.
   static bool replace_alone(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::uint32_t next) {
 #if defined(__x86_64__)
     bool done;

@@ -1,25 +1,24 @@
 // Memory for records, nodes and inflated states: blocks of 64 KiB, mapped one at a time, never unmapped.
 //
 // No larger piece is reserved, because of processes that have locked their memory (mlockall with MCL_FUTURE). In such a
-// process a large piece would become resident at once, in the middle of a lock call, or could not be mapped: locked
-// addresses count against RLIMIT_MEMLOCK whether they may be accessed or not. Small blocks also suit a process that may
-// commit no more memory than the machine has (vm.overcommit_memory=2).
+// process a large piece would become resident at once, in the middle of a lock call. Or it could not be mapped, because
+// locked addresses count against RLIMIT_MEMLOCK even without access permission. Small blocks also suit a system that
+// limits committed memory to the machine's memory (vm.overcommit_memory=2).
 //
 // Usually one thread maps a block: it claims the block's entry in the process's table, and the other threads wait for
-// the address. Otherwise each of the threads that need the block would map one for a moment. The wait is bounded: the
-// claim may belong to code of the same thread that a signal handler has interrupted, or to a thread that a fork did not
-// copy. After the wait any thread may map the block: the first to write an address decides, and the others unmap
-// theirs. A child that is forked while a block is being mapped finds the table with or without the address; without it,
-// the child loses the addresses of one block.
+// the address. The wait is bounded: the claiming thread may be one that a fork did not copy, or the waiting thread
+// itself, if a signal handler has interrupted it. After the wait any thread may map the block: the first to write an
+// address decides, and the others unmap theirs. A child that is forked while a block is being mapped finds the table
+// with or without the address; without it, the child loses the address space of one block.
 //
-//     mapping thread      block = mmap();  table = block (b1);  load the table (b2);  the count, a handle (b3)
-//     another thread      finds the count or a handle;  loads the table, relaxed (b4);  accesses the block
+//     mapping thread      block = mmap();  table = block (b1);  load the table (b2);  write the count or a handle (b3)
+//     another thread      reads the count or a handle;  loads the table, relaxed (b4);  accesses the block
 //
 // If a thread has taken a node, or owns a list that contains it, the operation by which the thread got the node or the
 // list orders it after (b3), so (b4) finds the address. Locks also follow handles that they have read by relaxed loads,
-// in nodes that may have changed hands. The address of (b4)'s load depends on the handle, and all processors but
-// Alpha's order such loads. Those of Arm order (b1) before (b3), because (b1) and (b2) are sequentially consistent. A
-// fence would do, too, but thread sanitizers do not know fences.
+// in nodes that may have another user by then. The address of (b4)'s load depends on the handle, and all processors but
+// Alpha's order such loads. On the writing side, Arm's processors order (b1) before (b3), because (b1) and (b2) are
+// sequentially consistent. A fence would do, too, but thread sanitizers do not model fences.
 #pragma once
 
 #include <errno.h>
@@ -36,7 +35,7 @@
 
 namespace usher::inline v2::native_detail {
 
-/// Each has_…() maps the block if it is not mapped yet. It returns false if the process may not have more memory now.
+/// Each has_…() maps the block if it is not mapped yet. It returns false if the process cannot get more memory now.
 struct blocks {
   static bool has_record(std::uint32_t number) {
     if (number <= reserved_records) return true;
@@ -54,7 +53,7 @@ struct blocks {
     return true;
   }
 
-  /// Null if the table is not mapped.
+  /// Returns null if the table is not mapped.
   static std::atomic<std::uint64_t>* visible_readers() {
     auto* const table = usher_process_state.visible_readers.load(std::memory_order_acquire);
     return is_address(table) ? table : nullptr;
@@ -68,14 +67,14 @@ struct blocks {
 
  private:
   static constexpr std::uintptr_t claimed = 1;  ///< in place of an address: a thread is mapping the block
-  static constexpr unsigned most_yields = 100;  ///< to the thread that maps. Chosen, not measured
+  static constexpr unsigned most_yields = 100;  ///< while another thread maps. Chosen, not measured
 
   template <class Address>
   static bool is_address(Address a) {
     return a != Address{} && a != (Address)claimed;
   }
 
-  /// Maps the block of `entry` if it is not mapped yet. The entry becomes the block's address minus `less`.
+  /// Maps the block of `entry` if it is not mapped yet, and sets the entry to the block's address minus `less`.
   template <class Address>
   [[gnu::cold]] static bool has(std::atomic<Address>& entry, std::uintptr_t less) {
     Address seen = entry.load(std::memory_order_acquire);
@@ -97,7 +96,7 @@ struct blocks {
         if (is_address(seen))
           system_call(SYS_munmap, fresh, block_bytes);
         else
-          // The neighbours may become one large page with it.
+          // Otherwise the kernel could merge the block and its neighbours into one large page.
           system_call(SYS_madvise, fresh, block_bytes, MADV_NOHUGEPAGE);
       } else if (mapper) {  // another thread's claim stays: its block may be about to appear
         seen = (Address)claimed;

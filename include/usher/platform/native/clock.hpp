@@ -1,14 +1,14 @@
-// The clocks, read without a call through the dynamic linker (system_call.h says why).
+// The clocks, read without a call through the dynamic linker (for the reason given in system_call.h).
 //
 // A clock is read by the function that the kernel maps into each process (vDSO), because a system call would take about
-// ten times as long. When a module with the header is loaded, its constructor looks for the function; before, and if
-// there is no such function, a system call is made: a lock call looks nothing up.
+// ten times as long. A constructor in each module with this header looks the function up when the module is loaded.
+// Before that, or without the function, a system call is made. So a lock call never looks up a symbol.
 //
-// Not affected by a library that replaces clock_gettime() for the program. For the waiting times of the locks this is
-// right, since they measure how long the processor has worked. It is also right for a deadline that the program gives:
-// the C library passes it to the kernel as it is, and the kernel compares it with its own clock. A library that fakes
-// the time has to convert deadlines between the program and the C library's functions, as libfaketime does, and then
-// the converted ones come here.
+// A library that replaces clock_gettime() for the program does not affect these clocks. This is right for the waiting
+// times of the locks, because they measure the time that the hardware takes. It is also right for a deadline that the
+// program gives: the C library, too, passes it to the kernel unchanged, and the kernel compares it with its own clock.
+// A library that fakes the time must convert deadlines between the program and the C library's functions, as
+// libfaketime does; then the locks get converted deadlines.
 #pragma once
 
 #include <elf.h>
@@ -60,14 +60,14 @@ class vdso {
  private:
   void note(const ElfW(Dyn) & entry) {
     const std::uintptr_t address = base_ + entry.d_un.d_ptr;
-    if (address - begin_ >= size_) return;  // a number, or an address that the segment does not have
+    if (address - begin_ >= size_) return;  // a number, or an address outside the segment
     if (entry.d_tag == DT_STRTAB) names_ = reinterpret_cast<const char*>(address);
     if (entry.d_tag == DT_SYMTAB) symbols_ = reinterpret_cast<const ElfW(Sym)*>(address);
     if (entry.d_tag == DT_HASH) hash_ = reinterpret_cast<const std::uint32_t*>(address);
     if (entry.d_tag == DT_GNU_HASH) gnu_hash_ = reinterpret_cast<const std::uint32_t*>(address);
   }
 
-  /// The number of symbols. It is in the hash table; in one of the GNU kind as the end of the last chain.
+  /// Returns the number of symbols: from the hash table, or in a GNU hash table from the end of the last chain.
   std::uint32_t count() const {
     if (hash_ != nullptr) return hash_[1];
     if (gnu_hash_ == nullptr) return 0;
@@ -93,16 +93,16 @@ class vdso {
 };
 
 struct clocks {
-  /// Not inlined: lock functions would contain a call to an address that no test of their code can know.
+  /// Not inlined: otherwise lock functions would contain an indirect call, whose target no test of their code can know.
   [[gnu::noinline]] static timespec read(clockid_t clock) {
-    timespec t{};  // a memory sanitizer does not know that the kernel writes it
+    timespec t{};  // memory sanitizers do not see that the kernel writes it
     const function f = in_vdso.load(std::memory_order_relaxed);
     if (f == nullptr || f(clock, &t) != 0) [[unlikely]]
       system_call(SYS_clock_gettime, clock, &t);
     return t;
   }
 
-  /// Called by the constructor of each module that has this header.
+  /// Called by the constructor of each module with this header.
   static void prepare() {
 #if defined(__x86_64__)
     constexpr const char* name = "__vdso_clock_gettime";

@@ -1,5 +1,5 @@
-// The pool of inflated states (core/inflatable.hpp), never unmapped. States are kept by size: for each size there are a
-// list of free states and the number of states that have ever been in use. The upper half of the list's word counts
+// The pool of inflated states (core/inflatable.hpp). Its memory is never unmapped. For each size of states there are a
+// list of free states and the number of states that have ever been used. The upper half of the list's word counts
 // changes, so that equal words mean an equal list (no ABA).
 //
 // In the child of a fork the states in use at that moment are lost, because their threads do not exist there. The
@@ -27,7 +27,7 @@ struct inflation {
     if (h == 0 || h == retake_inflated) return h;
     auto& slot = slot_of(class_of<T>, h);
     // The bytes are cleared if the state's last lock was of another type. Two shared objects may have different tags
-    // for the same type: then the bytes are cleared without need.
+    // for one type; then the bytes are cleared unnecessarily.
     if (const void* const type = slot.type.load(std::memory_order_relaxed); type != &type_tag<T>) {
       if (type != nullptr) std::memset(static_cast<void*>(&inflated<T>(h).lock), 0, sizeof(T));
       slot.type.store(&type_tag<T>, std::memory_order_relaxed);
@@ -71,8 +71,7 @@ struct inflation {
 
   static std::uint32_t take_slot(std::size_t c) {
     auto& s = usher_process_state.inflated[c];
-    // (a1) acquire: pairs with (a2), by which a user gives a state back. The upper half counts changes: equal words
-    // mean an equal list.
+    // (a1) acquire: pairs with (a2), by which a user gives a state back.
     std::uint64_t head = s.free.load(std::memory_order_acquire);
     while (std::uint32_t(head) != 0) {
       const std::uint32_t next = slot_of(c, std::uint32_t(head)).next_free.load(std::memory_order_relaxed);
@@ -81,7 +80,7 @@ struct inflation {
         return std::uint32_t(head);
       polling::pause();
     }
-    // To map a block takes long, above all in a process that has locked its memory. Many threads that contend for one
+    // Mapping a block takes long, above all in a process that has locked its memory. Many threads that contend for one
     // lock would each map a block, and each take a state from it. So a thread that has mapped a block takes no state
     // from it before it has checked whether another thread has inflated the lock meanwhile.
     std::uint32_t made = s.made.load(std::memory_order_acquire);

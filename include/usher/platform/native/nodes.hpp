@@ -1,20 +1,20 @@
 // Queue nodes: those in a thread's record, and the pool that all threads share.
 //
-// A node belongs to the thread that has it, and nodes have no home: a thread gives a node to its own record, which
-// keeps a few. A full record gives nodes to a list shared by all threads, and an empty one takes nodes from there. So
-// taking and giving a node cost the same however many nodes the thread holds, whichever thread took them, and however
-// threads have ended. Signal handlers may lock in the middle of these operations: (s1) to (s4) in records.hpp.
+// A node belongs to the thread that has it, not to a record or a process. A thread gives a node to its own record,
+// which keeps a few. A full record gives nodes to a list shared by all threads, and an empty one takes nodes from this
+// list. So the cost of taking and giving a node does not depend on how many nodes the thread holds, which thread took
+// them, or how threads have ended. Interruptions by signal handlers: (s1) to (s4) in records.hpp.
 //
-// The pool consists of a list of free nodes and of the nodes that have not been in use. Each of its words is changed by
-// compare-and-swap only, so an operation on the pool may be interrupted anywhere, by other threads and by signal
-// handlers. If the interrupted thread never runs again, only the nodes that it had just taken are lost.
+// The pool consists of a list of free nodes and of the nodes that have never been used. Each of its words is changed by
+// compare-and-swap only, so other threads and signal handlers may interrupt an operation on the pool anywhere. If the
+// interrupted thread never runs again, only the nodes that it had just taken are lost.
 //
-// If locks are reset in a child (orphaned_are_free) the pool is on the page that a fork wipes. Nodes that orphaned
-// threads hold, wait with or have in their records cost the child nothing, because its pool is a new one. The new pool
-// begins behind all nodes that an ancestor has made and wraps around. So a node that the forking thread still has,
-// because it forked in a handler that interrupted an operation on a lock, is not given out a second time, whatever the
-// operation goes on to do with it, until the child has made a million other nodes. If locks are not reset in a child,
-// they may stay in use across a fork, and the child goes on with a copy of the pool.
+// If locks are reset in a child (orphaned_are_free), the pool is on the page that a fork wipes, and the child has a new
+// pool. So the child need not recover the nodes that orphaned threads hold, wait with or have in their records. The new
+// pool begins behind all nodes that an ancestor has made, and wraps around. The forking thread may still have a node of
+// the old pool, because it forked in a handler that interrupted an operation on a lock. Whatever this operation does
+// with the node, the new pool does not give out the node until the child has made a million other nodes. If locks are
+// not reset in a child, they may stay in use across a fork, and the child uses a copy of the pool.
 #pragma once
 
 #include <atomic>
@@ -46,8 +46,7 @@ struct nodes {
     give_to(*r, epoch, h);
   }
 
-  /// The node that was given last is the next that is taken, whichever thread took it before: a node belongs to no
-  /// record, so no node needs to be cached apart from the others.
+  /// take_node() returns the node that was given last, whichever thread took it before: no separate cache is needed.
   static node_handle cached_node() { return take_node(); }
   static void cache_node(node_handle h) { give_node(h); }
 
@@ -78,8 +77,8 @@ struct nodes {
     records::end(r, epoch);
   }
 
-  /// The slow path of take_node(), for a thread that has no record yet, a record of another fork epoch, or a busy
-  /// record (a signal handler has interrupted an operation on it).
+  /// The slow path of take_node(), for a thread without a record, with a record of another fork epoch, or with a busy
+  /// record (then this is a signal handler that has interrupted an operation on the record).
   [[gnu::cold, gnu::noinline]] static node_handle take_slowly() {
     const std::uint32_t epoch = forks::fork_epoch();
     if (thread_record* const r = records::ready_record(epoch)) return take_from(*r, epoch);
@@ -94,8 +93,8 @@ struct nodes {
     give_to(*r, epoch, h);
   }
 
-  /// Takes a batch of nodes from the pool into an empty record. The caller has marked the record as busy. The batch
-  /// fills half of the record, so that as many nodes can be given as taken before the pool is needed again.
+  /// Takes a batch of nodes from the pool into an empty record, which the caller has marked as busy. The batch fills
+  /// half of the record, so that as many nodes can be given as taken before the pool is needed again.
   [[gnu::cold, gnu::noinline]] static node_handle refill(thread_record& r, std::uint32_t epoch) {
     const std::uint32_t n = acquire_nodes(r.at(1), thread_record::batch);
     const node_handle h = r.at(n)->load(std::memory_order_relaxed);
@@ -105,8 +104,8 @@ struct nodes {
     return h;
   }
 
-  /// Gives the node `h` to a record that is full. The half of the record's nodes that has been there longest goes to
-  /// the pool. The caller has marked the record as busy.
+  /// Gives the node `h` to a full record, which the caller has marked as busy. The half of the record's nodes that has
+  /// been there longest goes to the pool.
   [[gnu::cold, gnu::noinline]] static void overflow(thread_record& r, std::uint32_t epoch, node_handle h) {
     constexpr std::uint32_t half = thread_record::batch;
     const auto at = [&r](std::uint32_t i) { return r.at(i)->load(std::memory_order_relaxed); };
@@ -134,7 +133,7 @@ struct nodes {
     return ((list >> handle_bits) + 1) << handle_bits | first;
   }
 
-  /// Opens the pool at its first use in this epoch. A repeated call changes nothing.
+  /// Opens the pool at its first use in this epoch. Further calls change nothing.
   static void open(node_pool& p) {
     auto& s = usher_process_state;
     std::uint64_t none = 0;
@@ -148,13 +147,13 @@ struct nodes {
                                    std::memory_order_relaxed);
   }
 
-  /// Takes at most `most` nodes, from the list or new ones. Returns their number.
+  /// Takes at most `most` nodes, from the list or else new ones. Returns their number.
   static std::uint32_t acquire_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
     const std::uint32_t n = cut_nodes(to, most);
     return n != 0 ? n : make_nodes(to, most);
   }
 
-  /// Cuts at most `most` nodes off the front of the list. Returns their number.
+  /// Takes at most `most` nodes off the front of the list. Returns their number.
   static std::uint32_t cut_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
     auto& p = pool();
     // (l1) acquire: pairs with (l2) in release_nodes(), which publishes the nodes and their links.
@@ -166,8 +165,8 @@ struct nodes {
         continue;
       }
       // The list may change during the walk. Then the walk reads other nodes, because a link always names a node, and
-      // the exchange fails, because changes are counted. (l4) acquire: pairs with (l3), for the address of the node's
-      // block.
+      // the compare-and-swap fails, because changes are counted. (l4) acquire: pairs with (l3), for the block's
+      // address.
       std::uint32_t n = 0;
       node_handle h = first_of(list);
       for (; n < most && h != no_node; n++) {
@@ -181,7 +180,7 @@ struct nodes {
     }
   }
 
-  /// nth(n) is the handle of the n-th node, from 0 on and modulo `all`: the reserved nodes come first.
+  /// nth(n) is the handle of the n-th node, counted from 0 and modulo `all`: the reserved nodes come first.
   static constexpr std::uint32_t reserved = reserved_slots - first_node,
                                  all = reserved + (slot_blocks - 1) * slots_a_block;
   static node_handle nth(std::uint64_t n) {
@@ -189,14 +188,14 @@ struct nodes {
     return i < reserved ? first_node + i : slots_a_block + (i - reserved);
   }
 
-  /// Makes nodes that have not been in use in this epoch.
+  /// Makes at most `most` nodes that have not been used in this epoch. Returns their number.
   static std::uint32_t make_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
     auto& s = usher_process_state;
     auto& p = pool();
     std::uint64_t made = p.made.load(std::memory_order_acquire);  // pairs with (m1)
     for (;;) {
       const std::uint64_t from = p.from.load(std::memory_order_relaxed);
-      if (made == 0 || from == 0) {  // a handler has forked since the list was opened, or in the middle of open()
+      if (made == 0 || from == 0) {  // a signal handler has forked since the list was opened, or during open()
         open(p);
         made = p.made.load(std::memory_order_acquire);
         continue;
@@ -206,7 +205,7 @@ struct nodes {
       std::uint32_t n = 0;
       while (n < wanted && blocks::has_slot(nth(begin + n))) n++;
       if (n == 0) return 0;
-      // Counts the nodes before a thread has them: from then on, the new pool of a child begins behind these nodes.
+      // Counts the nodes before a thread has them, so that the new pool of a child begins behind these nodes.
       std::uint64_t ever = s.ever_made.load(std::memory_order_relaxed);
       while (ever < begin + n && !s.ever_made.compare_exchange_weak(ever, begin + n, std::memory_order_relaxed)) {
       }
@@ -218,7 +217,7 @@ struct nodes {
     }
   }
 
-  /// Gives a list of nodes, linked up to the last, to the pool.
+  /// Gives a list of nodes to the pool. The nodes are linked from `first` to `last`.
   static void release_nodes(node_handle first, node_handle last) {
     auto& p = pool();
     std::uint64_t list = p.list.load(std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// The NUMA node on which the calling thread runs: read from its restartable-sequences area, where the kernel writes it,
-// or else by a system call now and then. A guess either way: the thread may be moved right after it.
+// The NUMA node on which the calling thread runs. The kernel writes it to the thread's restartable-sequences area;
+// without such an area it is queried by a system call, once in 256 uses. The thread may migrate at any time.
 #pragma once
 
 #include <sys/auxv.h>
@@ -13,7 +13,7 @@
 #include "usher/platform/native/state.hpp"
 #include "usher/platform/native/system_call.h"
 
-// glibc has these since 2.35; other C libraries do not.
+// glibc has these variables since 2.35; other C libraries do not.
 extern "C" {
 extern const std::ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -31,7 +31,7 @@ struct numa {
   }
 
  private:
-  /// The NUMA node in the thread's restartable-sequences area; 0 if the thread's registration for it failed.
+  /// Returns the NUMA node in the thread's restartable-sequences area; 0 if the registration of the area has failed.
   static std::uint32_t rseq_node_id() {
     constexpr std::ptrdiff_t node_id = 20;  // struct rseq
     auto* area = static_cast<const char*>(__builtin_thread_pointer()) + __rseq_offset;
@@ -60,7 +60,7 @@ struct numa {
     return place & 0xffff;
   }
 
-  /// The number in USHER_FAKE_NODES, or 0. Not by getenv(), which a preloaded library may replace.
+  /// Returns the number in USHER_FAKE_NODES, or 0. Does not call getenv(), which a preloaded library may replace.
   static std::uint32_t fake_nodes() {
     constexpr char name[] = "USHER_FAKE_NODES=";
     for (char** e = environ; e != nullptr && *e != nullptr; e++) {
@@ -77,7 +77,7 @@ struct numa {
 
   static std::uint32_t find_numa_source() {
     if (const std::uint32_t n = fake_nodes(); n != 0) return numa_fake + n;
-    constexpr unsigned long feature_size = 27, enough = 24;  // AT_RSEQ_FEATURE_SIZE; up to and with node_id
+    constexpr unsigned long feature_size = 27, enough = 24;  // AT_RSEQ_FEATURE_SIZE; the size that includes node_id
     if (&__rseq_size != nullptr && __rseq_size != 0 && getauxval(feature_size) >= enough) return numa_rseq;
     return numa_getcpu;
   }

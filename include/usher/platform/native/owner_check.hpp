@@ -1,9 +1,9 @@
 // The checks of USHER_DEBUG for misuse of a mutex.
 //
-// A thread that locks a mutex which it holds would wait for itself; an unlock of a free mutex may end another thread's
-// critical section; the destruction of a held mutex leaves its owner nothing to unlock. Each ends the program with one
-// line and abort(). Any thread may unlock, so another thread's unlock is no error; but a thread that relies on such an
-// unlock and locks the same mutex twice counts as one that waits for itself.
+// Three errors end the program with one line and abort(): a thread locks a mutex that it holds, and would wait for
+// itself; a thread unlocks a free mutex, and may end another thread's critical section; a thread destroys a held mutex,
+// which its owner could then not unlock. Any thread may unlock, so another thread's unlock is no error. But a thread
+// that locks a mutex twice, because another thread is going to unlock it, counts as one that waits for itself.
 #pragma once
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ struct tag_check {
   }
 };
 
-/// An owner tag for a mutex that has none of its own. Only the thread that holds the mutex writes to it.
+/// An owner tag for a mutex that has none of its own. Only the thread that holds the mutex writes the tag.
 class checked_owner {
  public:
   constexpr checked_owner() = default;

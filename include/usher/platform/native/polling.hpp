@@ -1,7 +1,7 @@
-// Waiting awake: the pause instruction, the ways to await a word, and the pause of a retry loop.
+// Waiting without sleeping: the pause instruction, the policies of await(), and the pause of a retry loop.
 //
 // A waiter that never sleeps may hold the CPU that the awaited thread needs. So a waiter that polls for longer than
-// about a microsecond yields its CPU between loads; and if the wait has no limit, the waiter finally sleeps for short
+// about a microsecond yields its CPU between loads. If the wait has no limit, the waiter finally sleeps for short
 // times, because a thread of lower real-time priority gets no CPU from a yield. await() with pacing::polling and no
 // limit does neither: spin locks need a CPU for each thread.
 #pragma once
@@ -45,8 +45,8 @@ struct polling {
     }
   }
 
-  /// Polls, and yields between loads after about a microsecond, because the awaited thread may need this CPU. A yield
-  /// without effect costs about as much as a few pauses.
+  /// Polls, and yields between loads after about a microsecond. A yield without effect costs about as much as a few
+  /// pauses.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::polling> limit)
       -> std::optional<decltype(word.load())> {
@@ -59,8 +59,7 @@ struct polling {
     return await_until(word, pred, order, limit.ns, [](unsigned) { give_way(); });
   }
 
-  /// Polls, then yields, then sleeps for short times between loads: with real-time priorities, a yield alone may not
-  /// let the thread run that will change the word.
+  /// Polls, then yields, then sleeps for short times between loads. The opening comment has the reason.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order,
                     pacing::endless<pacing::by::polling_then_yielding>) -> decltype(word.load()) {
@@ -82,7 +81,7 @@ struct polling {
     }
   }
 
-  /// Waits by an instruction of monitor.hpp if the processor has one. The processor's instruction is determined once.
+  /// Waits by an instruction of monitor.hpp if the processor has one.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::monitoring> limit)
       -> std::optional<decltype(word.load())> {
@@ -119,11 +118,11 @@ struct polling {
   static void give_way() { system_call(SYS_sched_yield); }
 
   static constexpr unsigned yields_after = 32;        // loads
-  static constexpr std::uint32_t sleep_from = 50000;  // ns: below, a sleep costs more than it saves
+  static constexpr std::uint32_t sleep_from = 50000;  // ns; a shorter sleep costs more than it saves
 
-  /// Not inlined, since in lock functions it would cost their fast paths registers.
+  /// Not inlined, because in lock functions it would take registers from their fast paths.
   [[gnu::cold, gnu::noinline]] static void sleep_for(std::uint64_t ns) {
-    // Not nanosleep(): it is a cancellation point, and taking a lock must not be one.
+    // Not by nanosleep(), which is a cancellation point; lock functions must not contain one.
     std::atomic<std::uint32_t> nothing{0};
     sleeping::park_for(nothing, 0u, every_sleeper, ns);
   }

@@ -1,5 +1,5 @@
-// Probes for tracers (USDT) where threads sleep and wake: only in libusher.so, which is built with USHER_WITH_PROBES.
-// Elsewhere they are empty, and nothing is included.
+// Probes for tracers (USDT) at the places where threads sleep and wake. Only libusher.so has them, because it is built
+// with USHER_WITH_PROBES. Elsewhere they are empty, and nothing is included.
 #pragma once
 
 #include "usher/core/cxx20.hpp"

@@ -1,17 +1,16 @@
-// Locks that a program embeds, recorded by `usher stat`: USHER_RECORD, and the C functions.
+// Recording by `usher stat` of the locks that a program embeds, with USHER_RECORD or through usher/usher.h.
 //
-//     usher_record_v1   exported by libusher.so: a pointer to record_calls while it records, else null. Elsewhere an
-//                       undefined weak symbol, so that a program without libusher.so has the address 0
+//     usher_record_v1   exported by libusher.so: a pointer to record_calls while libusher.so records, else null. In
+//                       other modules an undefined weak symbol: its address is 0 in a program without libusher.so
 //
-// Each operation reads this pointer. Without a recording that costs a load of the symbol's address, a load of the
-// pointer, and two branches. During a recording the operation is passed to libusher.so as functions that execute it;
-// libusher.so calls them, and records the embedded object as it does one of pthread (watch/recorder/embedded_wrappers.hpp).
+// Each operation reads this pointer. Without a recording this costs a load of the symbol's address, a load of the
+// pointer, and two branches. During a recording the operation passes libusher.so functions that execute it. libusher.so
+// calls them, and records the embedded object as it records pthread's (watch/recorder/embedded_wrappers.hpp).
 //
 // With the macro USHER_RECORD, the classes are in the inline namespace `recorded`, and so differ from those without the
-// macro. Otherwise a mutex would be recorded wrongly if one source locks it without recording and another source
-// unlocks it with recording. So all sources of a program must define the macro, or none; only sources that share no
-// object may differ. The size of objects is the same with and without the macro. With the macro, destructors are not
-// trivial: they end the record of the object.
+// macro. Otherwise a mutex would be recorded wrongly if one source locked it without recording and another source
+// unlocked it with recording. So only sources that share no object may differ in the macro. The size of objects is the
+// same with and without the macro. With the macro, destructors are not trivial: they end the record of the object.
 #pragma once
 
 #include <atomic>
@@ -30,18 +29,18 @@
 
 namespace usher::inline v2::native_detail {
 
-/// As in record::kind.
+/// The values are those of record::kind.
 enum class recorded_kind : std::uint32_t { mutex = 1, condition = 2, semaphore = 3 };
 
-/// The functions that libusher.so offers; the symbol's name, usher_record_v1, has the version of this layout. `object`
-/// is the address that identifies an object. libusher.so calls the operations with `context`, which is the object
-/// itself if a lock or acquire has no deadline, else another address. A result of false means failure: the object was
-/// taken, or time ran out.
+/// The functions that libusher.so offers. The version in the symbol's name, usher_record_v1, is that of this layout.
+/// `object` is the address that identifies an object. libusher.so calls the operations with `context`, which is the
+/// object itself if a lock or acquire has no deadline, else another address. A false result means failure: the lock was
+/// taken, no credit was left, or time ran out.
 struct record_calls {
   using operation = bool (*)(void* context);
 
-  void (*begin)(const void* object, recorded_kind kind);  ///< made at run time: names its place
-  void (*end)(const void* object, recorded_kind kind);    ///< before it is destroyed
+  void (*begin)(const void* object, recorded_kind kind);  ///< called when an object is made at run time; records where
+  void (*end)(const void* object, recorded_kind kind);    ///< called before the object is destroyed
 
   bool (*lock)(const void* mutex, operation try_lock, operation lock, void* context);
   bool (*try_lock)(const void* mutex, operation try_lock, void* context);
@@ -49,15 +48,15 @@ struct record_calls {
 
   /// `mutex` is the mutex if an unlock may hand it over to the waiter, which then does not call lock(); otherwise null.
   bool (*wait)(const void* condition, const void* mutex, operation wait, void* context);
-  void (*notify)(const void* condition, bool all);  ///< before it is done
+  void (*notify)(const void* condition, bool all);  ///< called before the notification
 
   bool (*acquire)(const void* semaphore, operation try_acquire, operation acquire, void* context);
   bool (*try_acquire)(const void* semaphore, operation try_acquire, void* context);
-  void (*release)(const void* semaphore, std::uint32_t credits);  ///< before it is done
+  void (*release)(const void* semaphore, std::uint32_t credits);  ///< called before the release
 };
 
-/// Returns null if nothing is recorded. Reads the symbol's address from the global offset table, whatever the code
-/// model: otherwise, in an executable at a fixed address, the linker would resolve the undefined weak symbol to 0.
+/// Returns null if nothing is recorded. Reads the symbol's address from the global offset table in every code model:
+/// otherwise, in an executable at a fixed address, the linker would resolve the undefined weak symbol to 0.
 inline const record_calls* record_in_use() {
   const std::atomic<const record_calls*>* at;
 #if defined(__x86_64__)
@@ -86,7 +85,7 @@ struct recorded_operations {
   static bool unlock(void* m) { return static_cast<Mutex*>(m)->unlock(), true; }
 };
 
-/// Begins and ends the record of the object of which this is a base.
+/// Begins and ends the record of the object that has this base class.
 template <recorded_kind Kind>
 class recorded_object {
  public:
@@ -156,7 +155,7 @@ class recorded_timed_mutex : public recorded_mutex<Mutex> {
     return r->lock(this, timed::try_lock, timed::lock, &t);
   }
 
-  /// For condition variables.
+  /// The words beside the lock, for condition variables.
   auto& words_beside() { return this->mutex_.words_beside(); }
   /// recorded_condition passes the returned pointer to record_calls::wait as the argument `mutex`. Only mutexes whose
   /// unlock may hand the mutex over to a waiter of a condition variable have this function; for other mutexes the
@@ -276,8 +275,7 @@ class recorded_semaphore : public Semaphore, public recorded_object<recorded_kin
 }  // namespace usher::inline v2::native_detail
 
 #ifdef USHER_RECORD
-// A note from which `usher stat` learns that a module's locks are recorded: state_definition.hpp says why it is made in
-// this way.
+// A note by which `usher stat` finds out that a module's locks are recorded. Its form: state_definition.hpp.
 #ifdef __clang__
 #define USHER_RECORD_WEAK , gnu::weak
 #else

@@ -19,8 +19,8 @@ namespace usher::inline v2 {
 
 namespace native_detail {
 
-/// Stands in for the record of a thread that has none: never valid, never written. Each shared object may have one, so
-/// it is recognised by its number, 0, and not by its address.
+/// Takes the place of the record of a thread that has none: never valid, never written. Each shared object may have one
+/// no_record, so it is recognised by its number, 0, and not by its address.
 inline constinit thread_record no_record{{}, {}, thread_record::busy, {}, {}, {}, {}};
 
 /// All thread-local data of the calling thread.
@@ -30,13 +30,13 @@ struct thread_state {
 };
 inline constinit thread_local thread_state current;
 
-/// Returns the slot of a handle. Relaxed: blocks.hpp says why a thread that has a handle finds its block.
+/// Returns the slot of a handle. Relaxed: blocks.hpp explains why a thread that has a handle finds its block.
 inline node_slot& slot(node_handle h) {
-  const std::uintptr_t wide = h;  // an index of this width costs an instruction less
+  const std::uintptr_t wide = h;  // an index of this width saves an instruction
   const std::uintptr_t block = usher_process_state.slot_block[wide / slots_a_block].load(std::memory_order_relaxed);
   return *reinterpret_cast<node_slot*>(block + wide * sizeof(node_slot));
 }
-/// Returns the record with this number, from 1 on. The number is at most `made`, or the record's block is mapped.
+/// Returns the record with this number, from 1 on. It must be at most `made`, or its block be mapped.
 inline thread_record& record(std::uint32_t number) {
   auto& s = usher_process_state;
   const std::uint32_t i = number - 1;
@@ -57,7 +57,7 @@ struct process {
     return {spin - 1, yield - 1, sleep - 1};
   }
 
-  /// Sets the limits of the whole process. At most one second each.
+  /// Sets the limits of the whole process, each to at most one second.
   static void set_limits(wait_limits l) {
     constexpr std::uint32_t most = 1000000000;
     usher_process_state.spin.store((l.spin < most ? l.spin : most) + 1, std::memory_order_relaxed);
@@ -90,24 +90,24 @@ struct process {
   }
 
  private:
-  /// Sets and returns the default limits. Spinning: default_spin; 0 in a process with one CPU, where spinning cannot
-  /// succeed. Yielding: chosen, not measured.
+  /// Sets and returns the default limits. Spinning: default_spin, or 0 if the process may use only one CPU, where
+  /// spinning cannot succeed. Yielding: chosen, not measured.
   [[gnu::cold, gnu::noinline]] static wait_limits first_limits() {
     const wait_limits l{permitted_cpus() == 1 ? 0u : default_spin, 1000000u};
     set_limits(l);
     return l;
   }
 
-  /// The CPUs on which the calling thread may run; 0 if the kernel does not say.
+  /// Returns the number of CPUs on which the calling thread may run; 0 if the system call fails.
   static std::uint32_t permitted_cpus() {
     cpu_set_t cpus{};
-    std::uint32_t count = 0;  // by hand: CPU_COUNT is a function of one C library
+    std::uint32_t count = 0;  // counted here, because CPU_COUNT calls a function that only glibc has
     if (system_call(SYS_sched_getaffinity, 0, sizeof cpus, &cpus) > 0)
       for (unsigned i = 0; i < CPU_SETSIZE; i++) count += CPU_ISSET(i, &cpus) ? 1u : 0u;
     return count;
   }
 
-  /// As sysconf(_SC_NPROCESSORS_ONLN), by the same file, whose text is as 0-3,8,10-11.
+  /// As sysconf(_SC_NPROCESSORS_ONLN), from the same file. The file's text is, for example, 0-3,8,10-11.
   static std::uint32_t online_cpus() {
     char text[1024] = {};
     const long file = system_call(SYS_openat, AT_FDCWD, "/sys/devices/system/cpu/online", O_RDONLY | O_CLOEXEC);
@@ -133,7 +133,7 @@ struct process {
     return count != 0 ? count : permitted_cpus();
   }
 
-  /// Counts the CPUs. The number that the first thread has stored is used by all.
+  /// Counts the CPUs. All threads use the number that the first thread has stored.
   [[gnu::cold, gnu::noinline]] static std::uint32_t count_cpus() {
     const std::uint32_t online = online_cpus(), mine = online != 0 ? online : 1;
     std::uint32_t n = 0;

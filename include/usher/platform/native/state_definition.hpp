@@ -1,21 +1,21 @@
-// The definition of the process's state, once in each module (an executable or shared object), and the check that all
+// The definition of the process's state, one in each module (an executable or shared object), and the check that all
 // modules of a process use the same one.
 //
 // The assembler directives are in a function because link-time optimisation merges functions of one name; it would keep
 // the top-level directives of each translation unit. They are in the function's comdat group, so that object files with
-// and without link-time optimisation can be mixed: whichever function the linker keeps, its directives are kept.
-// clang's ThinLTO makes a private copy of an inline function that the linker has not kept, unless the function is weak.
+// and without link-time optimisation can be mixed: whichever function the linker keeps, its directives are kept. With
+// clang the function is weak: ThinLTO copies a strong inline function that the linker has not kept.
 //
-//     usher_process_state_v2          the state. STB_GNU_UNIQUE: the loader connects all modules that export it to one
-//     usher_process_state_v2_in_use   hidden, in each module: the address of the state with which the loader, or
-//                                     already the linker, has connected the module
-//     .note.usher                     a note that leads to that pointer from outside of the module
+//     usher_process_state_v2          the state. STB_GNU_UNIQUE: the loader binds all modules that export it to one
+//     usher_process_state_v2_in_use   hidden, in each module: the address of the state to which the loader, or already
+//                                     the linker, has bound the module
+//     .note.usher                     a note by which other modules find that pointer
 //
-// A module whose references to the state are bound within it (-Bsymbolic, a version script with `local: *`, an
-// executable that does not export the symbol) uses a state of its own. A lock that such a module and another module use
-// hangs, because the two modules have different queue nodes and waiting arrays. So when a module is loaded, it compares
-// its state with those of the modules loaded before, and reports a difference. With the macro USHER_PRIVATE_STATE the
-// state is the module's own on purpose: for a module whose locks no other module uses.
+// A module uses a state of its own if its references to the state are bound within it (-Bsymbolic, a version script
+// with `local: *`, an executable that does not export the symbol). If such a module and another module use one lock,
+// the lock hangs, because the two modules have different queue nodes and waiting arrays. So when a module is loaded, it
+// compares its state with those of the modules loaded before, and reports a difference. With the macro
+// USHER_PRIVATE_STATE the module has its own state on purpose: for a module whose locks no other module uses.
 #pragma once
 
 #include <errno.h>
@@ -35,7 +35,7 @@ namespace usher::inline v2::native_detail {
 
 extern process_state* const state_in_use __asm__("usher_process_state_v2_in_use") __attribute__((visibility("hidden")));
 
-/// The members are hidden symbols, as all symbols here: each module's own code must examine that module's state.
+/// The members are hidden symbols, because each module's own code must examine that module's state.
 struct [[gnu::visibility("hidden")]] state_check {
   static void run() {
     state_check c;
@@ -43,8 +43,7 @@ struct [[gnu::visibility("hidden")]] state_check {
     if (c.other_ != nullptr) c.report();
   }
 
-  /// Returns true in the first call of a module: each translation unit registers a constructor, but one check is
-  /// enough.
+  /// Returns true in a module's first call. Each translation unit registers a constructor, but one check is enough.
   static bool is_first() { return !std::exchange(done_, true); }
 
  private:
@@ -52,13 +51,13 @@ struct [[gnu::visibility("hidden")]] state_check {
     static constexpr char owner[] = "usher_process_state_v2";
     ElfW(Nhdr) head;
     char name[(sizeof owner + 3) / 4 * 4];
-    std::int32_t pointer;      ///< the distance of the module's state_in_use from here
+    std::int32_t pointer;      ///< this member's distance from the module's state_in_use
     std::uint32_t is_private;  ///< 1: USHER_PRIVATE_STATE
   };
 
   /// Compares a module's state with this module's, and remembers a module that uses another state. Called for each
-  /// module in the order of loading; the search ends at this module, so that of two modules with different states only
-  /// the one loaded second reports the difference.
+  /// module in the order of loading, up to this module: so of two modules with different states, only the one loaded
+  /// second reports the difference.
   static int check_module(dl_phdr_info* module, std::size_t, void* check) {
     const note* const n = note_of(*module);
     if (n == nullptr) return 0;
@@ -70,14 +69,13 @@ struct [[gnu::visibility("hidden")]] state_check {
       c.own_ = module->dlpi_name;
       return 1;
     }
-    // A null pointer means that another thread is loading that module, and that the loader has not yet connected it to
-    // a state.
+    // Null: another thread is loading that module, and the loader has not yet bound it to a state.
     if (n->is_private == 0 && *theirs != nullptr && *theirs != state_in_use && c.other_ == nullptr)
       c.other_ = module->dlpi_name;
     return 0;
   }
 
-  /// Whether a readable segment of the module has these bytes. A segment of notes need not be one that the loader maps.
+  /// Returns whether these bytes are in a readable segment of the module. The loader need not map a segment of notes.
   static bool is_mapped(const dl_phdr_info& module, std::uintptr_t address, std::size_t size) {
     for (unsigned i = 0; i < module.dlpi_phnum; i++) {
       const auto& segment = module.dlpi_phdr[i];
@@ -143,10 +141,8 @@ struct [[gnu::visibility("hidden")]] state_check {
 #define USHER_STATE_PRIVATE "0\n"
 #endif
 
-// The symbol's version is the inline namespace's: both change when the layout of process_state, of its parts, or of a
-// lock changes, so that objects built from different releases share neither state nor code.
-// Not inlined: with -flto gcc calls all constructors of a program from one function, and a copy there would define the
-// symbols again.
+// The version in the symbols: state_layout.hpp, at the end. Not inlined: with -flto gcc calls all constructors of a
+// program from one function, and an inlined copy there would define the symbols again.
 extern "C"[[ USHER_STATE_CALLED, gnu::noinline, gnu::visibility("hidden") USHER_STATE_WEAK ]] inline void
 usher_process_state_v2_definition() {
   __asm__ volatile(

@@ -1,13 +1,13 @@
-/* System calls by instructions of our own, for C and C++.
+/* System calls by inline assembly, for C and C++.
  *
- * A lock call must not ask the kernel through functions of the C library. A preloaded library may replace such a
+ * A lock call must not enter the kernel through functions of the C library. A preloaded library may replace such a
  * function (libfaketime: clock_gettime, getpid, syscall) and guard its own state by a mutex. The lock call would call
  * the replacement, which would call the lock again, without end; or it would wait for the mutex that its own thread is
  * about to take.
  *
- * A library that changes the answers of these functions does not change those of a lock. This is as with the C library,
- * whose own locks make their system calls by instructions, too. errno is not changed. None of these calls is a
- * cancellation point. */
+ * A library that changes the results of these functions for the program does not change them for a lock. The C
+ * library's own locks behave in the same way, because they, too, make their system calls by instructions.
+ * errno is not changed. None of these calls is a cancellation point. */
 #ifndef USHER_PLATFORM_NATIVE_SYSTEM_CALL_H
 #define USHER_PLATFORM_NATIVE_SYSTEM_CALL_H
 
@@ -28,7 +28,7 @@ namespace usher::inline v2::native_detail {
 #define USHER_INLINE static inline
 #endif
 
-/* The arguments are integers and addresses, as longs. Returns the kernel's answer: an error is a negative number. */
+/* The arguments are integers and addresses, converted to long. Returns the kernel's result: negative is an error. */
 USHER_INLINE long system_call_of_longs(long number, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
   long result;
@@ -73,7 +73,7 @@ long as_long(Integer value) {
   return long(value);
 }
 
-/// Takes integers and pointers.
+/// Takes integers and pointers. Returns the kernel's result: negative is an error.
 template <class... Args>
 long system_call(long number, Args... args) {
   static_assert(sizeof...(args) <= 6);

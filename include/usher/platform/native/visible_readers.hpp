@@ -1,13 +1,13 @@
-// The table of visible readers (core/read_write_core.hpp) in the child of a fork: keeps only the ids that the thread that
-// forked may have put there. The other threads do not exist in the child.
+// The fork handler for the table of visible readers (core/read_write_core.hpp). In the child it keeps only the ids that
+// the thread that forked may have put there, because the other threads do not exist in the child.
 //
-// The table has no page that the kernel wipes, because it has ids of both kinds. A slot does not name its thread, but a
-// thread's tag and a lock determine the slot. The tag is made of the thread pointer, which is the same in the child, in all
-// shared objects that embed locks, and known without a system call.
+// The kernel cannot wipe the table, because the table has both ids to keep and ids to remove. A slot does not name its
+// thread, but a thread's tag and a lock determine the slot. The tag is made from the thread pointer, which is the same
+// in the child, is the same in all shared objects that embed locks, and is known without a system call.
 //
-// The handler is registered when the shared object is loaded, by a static variable's initialisation. In a lock call it
-// would be too late: older C libraries keep a lock during fork() that pthread_atfork() takes, too, and a handler of the
-// program may wait for the caller's lock. Before the initialisation no lock becomes biased.
+// The handler is registered when the shared object is loaded, by a static variable's initialisation. A registration in
+// a lock call could deadlock: older C libraries hold a lock during fork() that pthread_atfork() takes, too, while a
+// fork handler of the program may wait for the lock that the caller holds. Before it no lock becomes biased.
 #pragma once
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ inline std::uint32_t salt_of(std::uintptr_t lock) {
   return std::uint32_t(lock >> 3);
 }
 
-/// Differs between most threads that exist at the same time: control blocks of threads are aligned to 64 bytes.
+/// Differs between most threads that exist at one time: threads' control blocks are aligned to 64 bytes.
 inline std::uint32_t reader_tag() {
   std::uintptr_t thread_pointer;
 #if defined(__x86_64__)

@@ -8,11 +8,11 @@
 
 namespace usher::inline v2::native_detail {
 
-/// Since the thread began.
+/// The counts since the thread began.
 struct wait_tally {
   std::uint64_t polls = 0;   ///< loads of a word whose value did not end the wait
   std::uint64_t sleeps = 0;  ///< system calls to sleep
-  std::uint64_t grants = 0;  ///< grants of its queue nodes by other threads
+  std::uint64_t grants = 0;  ///< grants of this thread's queue nodes by other threads
 };
 
 #if defined(USHER_COUNT_WAITS)
