@@ -476,7 +476,7 @@ struct readers : known_program {
   explicit readers(recorded_world& w)
       : lock(w.make_lock()),
         calls(w.calls()),
-        object(calls.add(kind::rwlock, 1)),
+        object(calls.add(contract::kind::rwlock, 1)),
         shared(w.make<kind>()),
         inside(w.parameter("inside")),
         outside(w.parameter("outside")),

@@ -43,7 +43,7 @@ document::document(int argc, char** argv, const char* kind) : root_(std::make_un
             {"command", command},
             {"date", usher::support::utc_now()},
             {"machine", usher::support::machine()},
-            {"compiler", compiler()},
+            {"compiler", usher::support::compiler()},
             {"commit", workloads_commit}};
 }
 document::~document() = default;

@@ -79,13 +79,13 @@ class planted_record {
     }
   }
 
-  synthetic made{few()};
-  made_up_names names{made.view};
+  reader::synthetic made{few()};
+  reader::made_up_names names{made.view};
 
  private:
   /// The tables are small, because otherwise most of the time would be spent on empty entries.
   static contract::capacities few() {
-    contract::capacities c = synthetic::small();
+    contract::capacities c = reader::synthetic::small();
     c.objects = 64;
     c.details = c.chains = c.charges = 16;
     c.windows = 2;

@@ -513,7 +513,7 @@ TEST_F(reading, sum_has_the_waiting_for_read_write_locks) {
   EXPECT_NEAR(*c.share(c.waited_for_rwlocks), 0.4, 1e-9);
   EXPECT_NEAR(*c.share(c.waited_for_shared_rwlocks), 0.1, 1e-9);
   made.view.head().waited_for_shared = ~std::uint64_t{0};  // a program may write anything
-  EXPECT_EQ(sum_of(made.view).waited_for_shared_rwlocks, 4 * s);
+  EXPECT_EQ(access::sum_of(made.view).waited_for_shared_rwlocks, 4 * s);
 }
 
 TEST_F(reading, parts_of_threads) {
@@ -955,7 +955,7 @@ TEST(quantities, widths) {
 }
 
 TEST(quantities, commands) {
-  EXPECT_EQ(shell_line({"./server", "--name", "a b"}), "./server --name 'a b'");
+  EXPECT_EQ(support::shell_line({"./server", "--name", "a b"}), "./server --name 'a b'");
 }
 
 }  // namespace

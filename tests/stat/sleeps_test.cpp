@@ -58,15 +58,15 @@ TEST(Sleeps, Mappings) {
   EXPECT_EQ(m->offset, 0x2000u);
   EXPECT_EQ(m->path, "/usr/lib/lib a.so (deleted)");
   EXPECT_TRUE(m->is_of_file);
-  EXPECT_EQ(read_mapping("7f00-8f00 r-xp 0 0:0 0")->path, "");
-  EXPECT_EQ(read_mapping("7f00-8f00 r-xp 0 0:0 0 [vdso]")->path, "[vdso]");
+  EXPECT_EQ(support::read_mapping("7f00-8f00 r-xp 0 0:0 0")->path, "");
+  EXPECT_EQ(support::read_mapping("7f00-8f00 r-xp 0 0:0 0 [vdso]")->path, "[vdso]");
   for (const char* none :
        {"7f00-8f00 r-xp 0 0:0 0", "7f00-8f00 r-xp 0 0:0 0 [vdso]", "7f00-8f00 r-xp 0 0:0 0 /no/inode"})
-    EXPECT_FALSE(read_mapping(none)->is_of_file) << none;
-  EXPECT_EQ(read_mapping("7f00-8f00 rw-p 0 fe:01 1 /a\\012b")->path, "/a\\012b");
+    EXPECT_FALSE(support::read_mapping(none)->is_of_file) << none;
+  EXPECT_EQ(support::read_mapping("7f00-8f00 rw-p 0 fe:01 1 /a\\012b")->path, "/a\\012b");
   for (const char* bad : {"", "-", "7f00 r-xp 0 0:0 1 /a", "8f00-7f00 r-xp 0 0:0 1 /a", "7f00-8f00 r 0 0:0 1 /a",
                           "7f00-8f00 r-xp x 0:0 1 /a", "7f00-fffffffffffffffff r-xp 0 0:0 1 /a", "7f00-8f00 r-xp 0"})
-    EXPECT_FALSE(read_mapping(bad)) << bad;
+    EXPECT_FALSE(support::read_mapping(bad)) << bad;
 }
 
 TEST(Sleeps, LibrariesThatArePassedOver) {

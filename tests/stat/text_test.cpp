@@ -379,9 +379,9 @@ TEST(text, a_module_without_symbols) {
 }
 
 TEST(text, a_number_and_its_unit_are_on_one_line) {
-  EXPECT_EQ(broken("took 0.3 % of it", 8), (std::vector<std::string>{"took", "0.3 % of", "it"}));
-  EXPECT_EQ(broken("after 10 s, ended", 8), (std::vector<std::string>{"after", "10 s,", "ended"}));
-  EXPECT_EQ(broken("one s of it", 5), (std::vector<std::string>{"one s", "of it"}));
+  EXPECT_EQ(support::broken("took 0.3 % of it", 8), (std::vector<std::string>{"took", "0.3 % of", "it"}));
+  EXPECT_EQ(support::broken("after 10 s, ended", 8), (std::vector<std::string>{"after", "10 s,", "ended"}));
+  EXPECT_EQ(support::broken("one s of it", 5), (std::vector<std::string>{"one s", "of it"}));
   report r = sample();
   r.remarks = {std::string(75, 'x') + " 0.3 % of"};
   EXPECT_TRUE(has(as_text(r, {}), "x\n  0.3 % of\n"));
@@ -417,19 +417,20 @@ TEST(text, odd_bytes) {
 }
 
 TEST(text, printable_shows_what_a_terminal_would_obey) {
-  EXPECT_EQ(printable("a\x1b[31mb\x07\r\x7f"), "a\\x1b[31mb\\x07\\x0d\\x7f");
-  EXPECT_EQ(printable("\u009b2J \u202eevil\u202c \u2066 \u2028 \u200f \u061c"),
+  EXPECT_EQ(support::printable("a\x1b[31mb\x07\r\x7f"), "a\\x1b[31mb\\x07\\x0d\\x7f");
+  EXPECT_EQ(support::printable("\u009b2J \u202eevil\u202c \u2066 \u2028 \u200f \u061c"),
             "\\u009b2J \\u202eevil\\u202c \\u2066 \\u2028 \\u200f \\u061c");
-  EXPECT_EQ(printable("µ – … € 日本 𝄞 \u00a0"), "µ – … € 日本 𝄞 \u00a0");
-  EXPECT_EQ(printable("\xff\xc3 \xed\xa0\x80"), "?? ???");
-  EXPECT_EQ(printable("a\tb\nc"), "a b\nc");
-  EXPECT_EQ(printable_line("a\tb\nc"), "a b\\x0ac");
-  EXPECT_EQ(printable(printable("\x1b\u009b\xff")), printable("\x1b\u009b\xff"));
+  EXPECT_EQ(support::printable("µ – … € 日本 𝄞 \u00a0"), "µ – … € 日本 𝄞 \u00a0");
+  EXPECT_EQ(support::printable("\xff\xc3 \xed\xa0\x80"), "?? ???");
+  EXPECT_EQ(support::printable("a\tb\nc"), "a b\nc");
+  EXPECT_EQ(support::printable_line("a\tb\nc"), "a b\\x0ac");
+  EXPECT_EQ(support::printable(printable("\x1b\u009b\xff")), support::printable("\x1b\u009b\xff"));
 }
 
 TEST(text, a_command_is_one_line_for_a_shell) {
-  EXPECT_EQ(shell_line({"sh", "-c", "it's 1"}), R"(sh -c 'it'\''s 1')");
-  EXPECT_EQ(shell_line({"python3", "-c", "a = 'x\\n'\nb\x1b\x7f"}), R"(python3 -c $'a = \'x\\n\'\nb\033\177')");
+  EXPECT_EQ(support::shell_line({"sh", "-c", "it's 1"}), R"(sh -c 'it'\''s 1')");
+  EXPECT_EQ(support::shell_line({"python3", "-c", "a = 'x\\n'\nb\x1b\x7f"}),
+            R"(python3 -c $'a = \'x\\n\'\nb\033\177')");
 }
 
 /// The recorded program may be an attacker: it chooses its arguments and the names of its functions, objects, files and
@@ -458,7 +459,7 @@ TEST(text, names_are_no_escape_sequences_and_no_further_lines) {
   std::istringstream lines(as_text(r, {10, true}));
   std::string before;
   for (std::string line; std::getline(lines, line);) {
-    EXPECT_EQ(line, printable_line(line));
+    EXPECT_EQ(line, support::printable_line(line));
     EXPECT_FALSE(line.starts_with("Forged")) << before << "\n" << line;
     before = line;
   }

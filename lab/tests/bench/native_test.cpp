@@ -52,9 +52,9 @@ TEST(histogram, they_add_up) {
 
 TEST(metrics, the_smallest_share) {
   const std::vector<std::uint64_t> even{5, 5, 5}, one{0, 9}, none{0, 0};
-  EXPECT_DOUBLE_EQ(workloads::smallest_share(even), 1);
-  EXPECT_DOUBLE_EQ(workloads::smallest_share(one), 0);
-  EXPECT_DOUBLE_EQ(workloads::smallest_share(none), 0);
+  EXPECT_DOUBLE_EQ(support::smallest_share(even), 1);
+  EXPECT_DOUBLE_EQ(support::smallest_share(one), 0);
+  EXPECT_DOUBLE_EQ(support::smallest_share(none), 0);
 }
 
 // ---- CPUs

@@ -111,10 +111,10 @@ TEST_F(one_lock, who_comes_in_the_same_moment_is_not_overtaken) {
 TEST(metrics, mttr_counts_the_others) {
   std::vector<std::uint16_t> cycle;
   for (int i = 0; i < 320; i++) cycle.push_back(std::uint16_t(i % 32));
-  EXPECT_EQ(workloads::median_reacquire(cycle), 31);
-  EXPECT_EQ(workloads::working_set(cycle, 32), 32);
+  EXPECT_EQ(support::median_reacquire(cycle), 31);
+  EXPECT_EQ(support::working_set(cycle, 32), 32);
   const std::vector<std::uint16_t> paper{0, 1, 2, 0, 1, 2, 3, 0, 4};  // ABCABCDAE
-  EXPECT_EQ(workloads::working_set(std::span(paper).first(6), 6), 3);
+  EXPECT_EQ(support::working_set(std::span(paper).first(6), 6), 3);
 }
 
 // ---- bypasses, counted by a scan of all waiters ----
