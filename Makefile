@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: pages help deps clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim man format check-format tidy install deb clean
+.PHONY: pages help deps configure clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-lab test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim man format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -17,9 +17,11 @@ help:
 deps:
 	@tools/deps.sh
 
-build: deps ## use| build all; JOBS=N, BUILD=folder, here and below
+configure: deps
 	@mkdir -p $(BUILD)
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; echo "If this folder was moved or copied: make clean"; exit 1; }
+
+build: configure ## use| build all; JOBS=N, BUILD=folder, here and below
 	@cmake --build $(BUILD) -j $(JOBS)
 
 # The demo's build has a folder of its own, with a few locks and no tests.
@@ -36,9 +38,13 @@ demo-build:
 	@cmake -S . -B $(DEMO) -G Ninja -DCMAKE_BUILD_TYPE=Release $(DEMO_PARTS) > $(DEMO)/configure.log 2>&1 || { cat $(DEMO)/configure.log; exit 1; }
 	@cmake --build $(DEMO) -j $(JOBS) --target usher usher_preload usher_stat sqlite_shared
 
-# Leaves out the tests with the label long (nested builds, real programs: make test-long) and those with the label all-locks.
-test: build ## use| the tests: 6 minutes on 2 cores, after a build of 25
-	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE 'all-locks|long'
+# The product and its tests, without the laboratory. Leaves out the labels long (nested builds, real programs: make test-long)
+# and all-locks.
+PRODUCT = $(addsuffix /all, library support watch check tool examples tests)
+LAB = 'lab|sim|workloads'
+test: configure ## use| the product's tests
+	@cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT)
+	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE 'all-locks|long|'$(LAB)
 
 install: build ## use| install below PREFIX=/usr/local
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
@@ -120,6 +126,9 @@ quick: build ## test| while you work: the core of the tests (90 seconds)
 test-young: build
 	@cd $(BUILD) && python3 $(CURDIR)/tests/young/young.py ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error \
 	  -LE 'all-locks|long' -R '$(or $(TESTS),$(QUICK))' || [ $$? = 77 ]
+
+test-lab: build ## test| the simulator, benchmarks, predictions, and their programs
+	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -L $(LAB) -LE 'all-locks|long'
 
 test-long: build ## test| sanitizers, linking, a subproject, real programs
 	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -L '^long$$'

@@ -19,7 +19,8 @@ import test_try
 
 TREE = Path(__file__).resolve().parents[2]
 USHER = Path(os.environ["USHER_BIN"])
-COMPONENTS = os.environ["USHER_COMPONENTS"].split(",")
+COMPONENTS = [name for name, program in (("simulator", "usher_bench"), ("checker", "usher_check"))
+              if os.path.exists(os.path.join(os.path.dirname(os.path.realpath(os.environ["USHER_BIN"])), program))]
 LIMIT = 300
 
 # A script in place of the program of README's trial. It makes lock calls and prints figures near those of the sample.
