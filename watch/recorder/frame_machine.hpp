@@ -24,7 +24,7 @@ namespace usher::recorder {
 enum dwarf_register : unsigned { rbx = 3, rbp = 6, rsp = 7, r12 = 12, r13 = 13, r14 = 14, r15 = 15, rip = 16 };
 
 struct machine {
-  static constexpr unsigned columns = 17;    ///< rules kept for each frame of the unwind tables
+  static constexpr unsigned columns = 17;    ///< the unwind tables' columns that are evaluated
   static constexpr unsigned registers = 17;  ///< the columns, and `pc` if it has no column
   static constexpr unsigned sp = rsp, frame = rbp, pc = rip, return_column = rip;
   static constexpr std::uint64_t survive_calls = 1u << rbx | 1u << rbp | 0xfu << r12;

@@ -13,12 +13,12 @@ bool has_window(const recorded_thread& me, const contract::object& o) {
 
 constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: two readings of the clock are 1 % of it
 
-/// The number of acquisitions for which the next timed hold stands. One if acquisitions are so far apart that timing
-/// costs little; else up to about 256, at random, so that the sample does not follow a period of the program.
+/// The number of acquisitions that the next timed hold represents: one, if acquisitions are so far apart that timing
+/// costs little; else random, up to about 256, so that the sample does not follow a period of the program.
 std::uint32_t next_interval(recorded_thread& me, const contract::object& o, std::uint64_t apart, std::uint64_t now) {
   if (me.of->hold_times.load(std::memory_order_relaxed) != 0 || apart >= far_apart || has_window(me, o)) return 1;
-  // The first thousand holds are all timed, then gradually fewer: in a short run a few timed holds must not stand for
-  // many.
+  // The first thousand holds are all timed, later ones more and more rarely: in a short run a few timed holds must not
+  // represent many.
   constexpr std::uint64_t most = 256;
   const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed) / 512;
   if (n <= 1) return 1;

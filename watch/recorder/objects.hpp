@@ -61,7 +61,7 @@ using embedded_semaphore = embedded<semaphore_object>;
 /// A condition variable with its mutex, which a wait unlocks and locks again.
 struct waited_condition : condition_object {
   const void* mutex;  ///< null: the wait's unlock does not record a hold
-  /// Whether the C library waits, so that its unlock and lock of the mutex are invisible.
+  /// Whether the C library itself unlocks and locks the mutex, without calls that can be recorded.
   bool hides_mutex;
 };
 using embedded_waited_condition = embedded<waited_condition>;

@@ -74,7 +74,7 @@ class readable_memory {
   static constexpr std::uintptr_t page = 4096;  ///< the smallest page size
 
   /// Whether the kernel can read each page from that of `from` up to `end`, a multiple of the page size. In the first
-  /// page it is asked for the word at `from`: valgrind reports words below the stack pointer as errors.
+  /// page the word at `from` is tested: valgrind reports words below the stack pointer as errors.
   static bool can_read(std::uintptr_t from, std::uintptr_t end) {
     for (std::uintptr_t at = from & ~std::uintptr_t{7}; at < end; at = (at & ~(page - 1)) + page)
       if (!kernel_can_read(at)) return false;

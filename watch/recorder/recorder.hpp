@@ -162,7 +162,7 @@ inline constinit thread_local recorded_thread this_thread{};
 
 inline constexpr std::uint32_t no_room = ~std::uint32_t{0};  ///< in object::detail: the table was full
 
-/// Whether the thread's fields are valid in this process, and not left from before a fork.
+/// Whether the thread's fields were set in this process, not before a fork.
 inline bool is_current(const recorded_thread& me) {
   return me.epoch_word == usher_process_state.epoch_word.load(std::memory_order_acquire);
 }
@@ -255,7 +255,7 @@ inline void forget_light_hold(recorded_thread& me) {
   me.light_mutex = nullptr;
   me.light_depth = 0;
 }
-/// Turns the thread's light hold, if it has one, into an ordinary hold that is not timed.
+/// Turns the thread's light hold, if any, into an ordinary hold that is not timed.
 void settle_light_hold(recorded_thread& me);
 /// Adds the count in a word of thread_slot::counts to the `unheard` of its object.
 void add_counted(recorder& r, std::uint64_t word);

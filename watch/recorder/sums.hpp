@@ -238,7 +238,7 @@ struct sums {
     }
   }
 
-  /// Handles the fast cases of a mutex without a stack frame; the others are functions of their own.
+  /// Handles a mutex's fast cases without a stack frame; other functions handle the slow cases.
   template <class Object, class Unlock>
   [[gnu::always_inline]] static int released(const Object& object, std::uint64_t, Unlock unlock) {
     if constexpr (std::is_same_v<Object, mutex_object>) {

@@ -41,8 +41,8 @@ bool add(call_chain& chain, std::uint64_t pc, std::uint32_t module) {
 }
 
 constexpr std::uintptr_t largest_guess = 1 << 20;  // bytes from the stack pointer to the frame pointer; chosen
-// The most pages for which the kernel is asked to find the thread's own stack; chosen. few_pages limits the search at
-// the beginning of each chain, which saves later system calls; most_pages limits it when a chain has become uncertain.
+// The largest number of pages that the kernel tests to find the thread's own stack; chosen. few_pages is the limit at
+// the beginning of each chain, to save later tests; most_pages is the limit when a chain has become uncertain.
 constexpr std::uintptr_t few_pages = 16, most_pages = 256;
 
 #if defined(__x86_64__) || defined(__aarch64__)
