@@ -60,7 +60,7 @@ using embedded_semaphore = embedded<semaphore_object>;
 
 /// A condition variable with its mutex, which a wait unlocks and locks again.
 struct waited_condition : condition_object {
-  const void* mutex;  ///< null: the wait's unlock does not record a hold
+  const void* mutex;  ///< null: an unlock cannot grant the mutex to a waiter of the condition variable
   /// Whether the C library itself unlocks and locks the mutex, without calls that can be recorded.
   bool hides_mutex;
 };

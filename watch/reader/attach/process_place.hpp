@@ -36,7 +36,7 @@ struct process_place {
   /// Keeps the mounts below the root alive after the process has ended. No process enters the namespace: paths relative
   /// to the root descriptor resolve in that namespace's mounts.
   shared_descriptor mount_namespace;
-  /// The process's user namespace and its ids there; empty if the namespace is that of this process.
+  /// The process's user namespace and its ids there; empty if the namespace is also this process's.
   shared_descriptor user_namespace;
   uid_t uid_inside = 0;
   gid_t gid_inside = 0;

@@ -113,8 +113,8 @@ class standing_deadlocks {
 
   explicit standing_deadlocks(pid_t pid) : pid_(pid), memory_(pid) {}
 
-  /// Reads the threads, if the time for it has come. To be called after the process was stopped for the attach, which
-  /// wakes its threads, and then often. False: there is no new reading.
+  /// Reads the threads, if it is time for a reading. To be called often, after the attach, whose stop wakes the
+  /// threads. False: there is no new reading.
   bool sample(const interruption& interrupted);
   /// Reads the threads at once. False: they could not be read.
   bool finish(const interruption& interrupted) { return read(interrupted); }

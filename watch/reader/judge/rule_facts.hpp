@@ -68,8 +68,9 @@ double most_work(const report& all, std::uint64_t waits, std::uint64_t acquisiti
 double most_lock_work(const row_facts& f);
 
 // Parts of sentences.
-/// Whether the holder's function ended with the unlock, a tail call, so that the stack begins with its caller: waiters
-/// were in a call from the same address, or the stack has no frame of the program, and a waiter's has one.
+/// Whether the holder's function ended with the unlock, as a tail call, so that its frame is missing in the stack. Then
+/// waiters were in a call from the same address, or the holder's stack has no frame of the program and a waiter's has
+/// one.
 bool ends_by_tail_call(const stack& holder, const std::vector<charged_stack>& waiters);
 /// The place in the most charged holder's stack at which the lock was held while others waited. If there is none, or if
 /// the holder's function is missing (ends_by_tail_call()): the place at which waiters enter the critical section. If
