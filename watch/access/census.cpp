@@ -217,8 +217,8 @@ recorded_calls sum_of(contract::view r) {
   const contract::header& h = r.head();
   recorded_calls s;
   s.processes = std::max(h.opened.load(relaxed), h.processes.load(relaxed));
-  s.locks = h.calls.load(relaxed) +
-            h.dropped.objects.load(relaxed);  // includes all calls on dropped objects, whose kinds are not known
+  // Includes all calls on dropped objects, whose kinds are not known
+  s.locks = h.calls.load(relaxed) + h.dropped.objects.load(relaxed);
   for (std::uint32_t i = 0; i < r.room().objects; i++) {
     const contract::object& o = r.object(i);
     if (o.key.load(relaxed) <= contract::object::vacant) continue;

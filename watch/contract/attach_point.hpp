@@ -49,8 +49,8 @@ struct alignas(16) attach_point {
   const void* first_calls;  ///< the initial values of these pointers
   attach_request request;   ///< written by the observer
   std::uint64_t heartbeat;  ///< written by the observer until there is a file: nanoseconds of its own clock
-  std::atomic<std::uint32_t>
-      answered;  ///< written by the library after the fields below: the number of the answered request
+  /// Written by the library after the fields below: the number of the answered request
+  std::atomic<std::uint32_t> answered;
   std::atomic<std::int32_t> descriptor;    ///< of the file; −1: closed, or no file
   std::atomic<std::int32_t> error;         ///< errno, if the request failed; else 0
   std::atomic<std::uint32_t> failed_call;  ///< attach_failure: the step that failed

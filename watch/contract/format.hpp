@@ -163,8 +163,8 @@ inline constexpr std::uint64_t one_counted = 1 << 24;
 constexpr std::uint32_t counted_at(std::uint64_t address) {
   return std::uint32_t(address * 0x9e3779b97f4a7c15u >> 61);
 }
-inline constexpr std::uint64_t least_counted_by_threads = 1
-                                                          << 14;  ///< after so many acquisitions, threads count. Chosen
+/// After so many acquisitions, threads count. Chosen
+inline constexpr std::uint64_t least_counted_by_threads = 1 << 14;
 
 /// Flags in object::depth_and_kind. The bits below the flags are the object's kind, the bits above are the depth of a
 /// recursive mutex.
@@ -191,8 +191,8 @@ struct alignas(128) object {
   word64 longest;       ///< ticks of the longest wait
   word64 acquisitions;  ///< mutex: times locked. Condition: waits. Semaphore: credits taken
   union {
-    word32
-        owner;  ///< index + 1 of the thread; 0: free or not known. Read-write lock: the writer. Barrier: the last thread to arrive
+    /// Index + 1 of the thread; 0: free or not known. Read-write lock: the writer. Barrier: the last thread to arrive
+    word32 owner;
     word32 died;  ///< of a sum (is_sum): the number of destroyed objects
   };
   word32 depth_and_kind;  ///< recursion depth << 16 | attributes << 8 | kind
@@ -203,8 +203,8 @@ struct alignas(128) object {
   word64
       held;  ///< ticks, of the timed holds, each times the number that it stands for. Read-write lock: holds to write
   word32 holds;  ///< the sum of these numbers: held / holds is the mean
-  word32
-      place;  ///< index + 1 of the chain of the initialisation or first use; 0: none. Static object: the module's number
+  /// Index + 1 of the chain of the initialisation or first use; 0: none. Static object: the module's number
+  word32 place;
 
   // Fields of one kind. In each struct the first two or three words lie on the first cache line, the others on the
   // second. The recorded program may change an entry's kind at any time, so all structs have words of the same sizes at
@@ -213,9 +213,9 @@ struct alignas(128) object {
     /// The sum of the times that the waiters present at the beginning of this hold had already waited: see `waiting`. A
     /// waiter that gives up during the hold subtracts its time: the only write of another thread to this line.
     word64 waited_before;
-    word32
-        countdown;  ///< low half: acquisitions until the next timed hold; high half: how many holds that one represents
-    word32 timed;   ///< number of timed holds
+    /// Low half: acquisitions until the next timed hold; high half: how many holds that one represents
+    word32 countdown;
+    word32 timed;         ///< number of timed holds
     word64 failed_tries;  ///< used while the object has no detail
     word64 counted;       ///< acquisitions added from thread_slot::counts
   };

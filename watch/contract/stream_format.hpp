@@ -45,8 +45,8 @@ struct alignas(4096) stream_header {
   std::uint64_t ticks_a_ms;     ///< approximate, for thresholds
   stream_room room;
   std::atomic<std::uint32_t> opened;  ///< the number of programs that opened the file
-  std::atomic<std::uint32_t>
-      refused;  ///< the version of a library that does not write here because its version differs
+  /// The version of a library that does not write here because its version differs
+  std::atomic<std::uint32_t> refused;
   std::atomic<std::uint32_t> processes;   ///< numbers used so far; a fork and an exec each use a new one
   std::atomic<std::uint32_t> threads;     ///< slots taken so far; may exceed the room
   std::atomic<std::uint32_t> no_slot;     ///< threads that found no slot
@@ -71,8 +71,8 @@ struct alignas(128) stream_slot {
   std::atomic<std::uint32_t> tid;      ///< 0: not yet filled in
   std::atomic<std::uint32_t> pid;      ///< in the process's own pid namespace
   std::atomic<std::uint32_t> process;  ///< number of the process, 1 or more
-  std::atomic<std::uint32_t>
-      over;  ///< 1, written by the observer: the thread has ended. 2: another thread took the slot
+  /// 1, written by the observer: the thread has ended. 2: another thread took the slot
+  std::atomic<std::uint32_t> over;
   std::atomic<std::uint64_t> self;       ///< pthread_self()
   std::atomic<std::uint64_t> mapped_at;  ///< the file's address in the process; an exec changes it
   std::atomic<std::uint64_t> name[2];    ///< the thread's name when it last began a window; before that the process's
@@ -95,8 +95,8 @@ constexpr std::uint64_t word_of_call(verb what, std::uint64_t address) {
 struct stream_call {
   /// word_of_call(). The address of a cpu_clock is 1 + the number of times that the thread gave up its CPU; 0: not known.
   std::atomic<std::uint64_t> word;
-  std::atomic<std::uint64_t>
-      other;  ///< a wait: the mutex. Other calls: the caller's address. A cpu_clock: the thread's CPU time
+  /// A wait: the mutex. Other calls: the caller's address. A cpu_clock: the thread's CPU time
+  std::atomic<std::uint64_t> other;
   std::atomic<std::uint64_t> begin;  ///< ticks
   std::atomic<std::uint64_t> end;    ///< ticks, written last; 0: this entry and all later ones are unused
 };

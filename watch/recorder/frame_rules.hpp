@@ -214,8 +214,8 @@ class frame_entry {
 /// stack.
 struct rule_room {
   static constexpr unsigned deepest = 4;  ///< gcc's tables and glibc's assembly remember one state, rarely two
-  static constexpr unsigned most_values =
-      16;             ///< on an expression's stack; chosen: the signal trampoline's expressions need 2
+  /// On an expression's stack; chosen: the signal trampoline's expressions need 2
+  static constexpr unsigned most_values = 16;
   frame_rules rules;  ///< found by find_rules()
   frame_rules initial, remembered[deepest];
   frame_entry entry;

@@ -241,8 +241,8 @@ recorded_thread* begin_thread() {
   const int saved = errno;
   const std::uint32_t epoch = native::fork_epoch();
   if (me.recording == recording && me.refused == epoch) return nullptr;
-  if (me.recording == recording && is_current(me))
-    return &me;  // set by a signal handler after the check in recorded_self()
+  // Set by a signal handler after the check in recorded_self()
+  if (me.recording == recording && is_current(me)) return &me;
   // A signal handler that interrupts this function is not recorded: with fields of two recordings, an index of the
   // larger table could be used in the smaller one. If the handler leaves by longjmp(), its thread stays unrecorded.
   if (me.beginning == epoch) return nullptr;
@@ -335,8 +335,8 @@ void end_object(recorded_thread& me, contract::object& o) {
     collect_counts(*me.of, o);
   add(sum->died, 1);
   if (const std::uint64_t holds = o.holds.load(std::memory_order_relaxed); holds != 0) {
-    const std::uint64_t sixteenths =
-        (o.held.load(std::memory_order_relaxed) << 4) / holds;  // the mean, in sixteenths of a tick
+    // The mean, in sixteenths of a tick
+    const std::uint64_t sixteenths = (o.held.load(std::memory_order_relaxed) << 4) / holds;
     const std::uint64_t all = is_held_by_one ? o.acquisitions.load(std::memory_order_relaxed) +
                                                    o.mutex.counted.load(std::memory_order_relaxed)
                                              : 0;

@@ -125,9 +125,9 @@ struct alignas(most_tls_alignment) recorded_thread {
   const void* light_mutex = nullptr;  ///< null: the thread has no light hold
   contract::object* light_object = nullptr;
   std::uint32_t light_depth = 0;  ///< of a recursive mutex: locks without their unlocks after the first one
-  std::uint32_t light_left = 1,
-                light_interval = 1;  ///< acquisitions until the next sample; between the last sample and the next
-  std::uint32_t yields = 0;          ///< calls of sched_yield(), modulo 2^32; only libusher-stat.so counts them
+  /// Acquisitions until the next sample; between the last sample and the next
+  std::uint32_t light_left = 1, light_interval = 1;
+  std::uint32_t yields = 0;  ///< calls of sched_yield(), modulo 2^32; only libusher-stat.so counts them
   /// The object of the thread's last failed trylock, if the thread has not acquired it since; else null.
   const void* failed_try = nullptr;
   contract::thread_slot* slot = nullptr;

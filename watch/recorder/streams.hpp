@@ -48,8 +48,8 @@ struct stream_writer {
   contract::stream_call *next = nullptr, *end = nullptr;
   std::uint64_t last = 0;  ///< ticks: when the last call ended
   std::uint64_t beginning = 0;
-  bool is_waiting =
-      false;  ///< in a wait for a condition variable that unlocks and locks the mutex by Usher's functions
+  /// In a wait for a condition variable that unlocks and locks the mutex by Usher's functions
+  bool is_waiting = false;
 };
 inline constinit thread_local stream_writer this_writer{};
 
@@ -287,8 +287,8 @@ struct streams {
   [[gnu::noinline]] static int released_in(std::uint64_t window, Object object, std::uint64_t caller, Unlock unlock) {
     const call c = begins_in<Object>(window);
     if (!c) return unlock();
-    const std::uint64_t word = word_of(Object::releases, object.key) |
-                               flags_of(object);  // before the unlock: afterwards the object may be gone
+    // Before the unlock: afterwards the object may be gone
+    const std::uint64_t word = word_of(Object::releases, object.key) | flags_of(object);
     const int result = unlock();
     if (result == 0) end_call(window, word, caller, c.began);
     return result;

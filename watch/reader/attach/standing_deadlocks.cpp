@@ -42,8 +42,8 @@ constexpr auto reading_budget = 1500ms;  // the time for reading threads, enough
 constexpr auto shortest_period = 200ms;
 constexpr unsigned pause_factor = 20;  // a pause is 20 times the reading's CPU time: at most 5 % of a CPU
 constexpr auto long_enough = 1s;       // a wait that lasts so long counts as endless
-constexpr double most_looks =
-    2;  // wake-ups a second, and as many more: after 1 s of waiting a thread looks once a second
+// Wake-ups a second, and as many more: after 1 s of waiting a thread looks once a second
+constexpr double most_looks = 2;
 constexpr unsigned most_rereads = 8;   // of a circle's members, until all slept at the same moment
 constexpr auto reread_budget = 300ms;  // for all circles of one reading
 constexpr std::size_t most_circles = 64;

@@ -280,9 +280,7 @@ std::string whole_path(std::string path, std::uint32_t pid) {
       std::filesystem::read_symlink("/proc/" + std::to_string(pid) + (is_program ? "/exe" : "/cwd"), error);
   if (!error) return is_program ? its.string() : (its / path).lexically_normal().string();
   if (is_program) return "";
-  return (std::filesystem::current_path(error) / path)
-      .lexically_normal()
-      .string();  // relative to the working directory of this command
+  return (std::filesystem::current_path(error) / path).lexically_normal().string();  // the program began there
 }
 
 /// A mapped file. Addresses are as in the file's program headers and in the output of `nm`.

@@ -23,8 +23,8 @@ namespace usher::reader {
 /// The content of /proc/PID/task/TID/syscall.
 struct kernel_entry {
   bool is_running = false;  ///< the thread runs or is ready to run; the other fields are unset
-  std::int64_t number =
-      -1;  ///< of the system call; −1: the thread sleeps outside of a call, for example in a page fault
+  /// Of the system call; −1: the thread sleeps outside of a call, for example in a page fault
+  std::int64_t number = -1;
   std::array<std::uint64_t, 6> arguments{};
   std::uint64_t sp = 0, pc = 0;
 };
@@ -33,8 +33,8 @@ std::optional<kernel_entry> parse_entry(std::string_view text);
 /// The name of a system call of this architecture: "futex", "poll", "system call 12".
 std::string name_of_call(std::int64_t number);
 
-/// Whether a thread waits for the end of another one: pthread_join() sleeps on the word with the thread's id, which the
-/// kernel clears. Such a futex is shared, and its expected value is the id. Returns that id, or 0.
+/// The id of the thread for whose end this thread waits; else 0. pthread_join() sleeps on the word with the other
+/// thread's id, which the kernel clears: the futex is shared, and its expected value is the id.
 std::uint32_t awaited_thread(const kernel_entry& e);
 
 /// Whether a file is the C or C++ library, the dynamic loader or Usher's library. A search for a caller skips their

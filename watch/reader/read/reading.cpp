@@ -22,8 +22,8 @@ namespace {
 using contract::duration_buckets;
 
 constexpr std::size_t symbol_becomes_table = 4;  // number of objects in one symbol that form one row; chosen
-constexpr std::uint64_t always_timed =
-    16;  // the first holds of an object, which are all timed: watch/recorder/holding.cpp
+// The first holds of an object, which are all timed: watch/recorder/holding.cpp
+constexpr std::uint64_t always_timed = 16;
 constexpr std::size_t most_quiet_objects =
     2048;  // objects of a row that are listed although no thread waited for them; chosen
 
@@ -68,8 +68,8 @@ struct tally : plain_counts {
   side_sum reading, writing;
   bool hidden = false, more_threads = false;
   std::optional<ways_of_waiting> ways;
-  std::vector<std::uint64_t> wait_sizes,
-      hold_sizes;  ///< by duration_buckets; in `hold_sizes` each covers two buckets. Empty: none
+  /// By duration_buckets; in `hold_sizes` each covers two buckets. Empty: none
+  std::vector<std::uint64_t> wait_sizes, hold_sizes;
   std::unordered_map<std::uint32_t, thread_sum> threads;
 
   void add(const tally& t) {

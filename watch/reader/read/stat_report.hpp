@@ -143,8 +143,8 @@ struct counts : plain_counts {
   std::uint64_t acquisitions = 0;  ///< condition variable, barrier, join: waits. Semaphore: credits taken. Lock: all
   std::uint64_t contended = 0;     ///< lock, semaphore: acquisitions after a wait
   durations waiting;               ///< waits for the object. Condition variable: from a signal until the waiter runs
-  durations
-      holding;  ///< mutex, spin lock: timed holds; `total` is an estimate for all holds. Read-write lock: to write
+  /// Mutex, spin lock: timed holds; `total` is an estimate for all holds. Read-write lock: to write
+  durations holding;
   bool holding_is_exact = false;  ///< each hold was timed
   /// Mutex: the share of the timed holds since the first wait in which the holder called sched_yield(). nullopt: no
   /// hold was timed.
@@ -215,8 +215,8 @@ struct off_cpu {
   std::uint64_t unreadable = 0;                  ///< samples whose system call the kernel did not show
   std::vector<place> places;                     ///< all other samples, the largest first
   std::uint64_t observations = 0;                ///< how many times a thread was observed asleep
-  bool of_a_part =
-      false;  ///< some threads, chosen at random, were skipped at times, or sampled fewer than ten times a second
+  /// Some threads, chosen at random, were skipped at times, or sampled fewer than ten times a second
+  bool of_a_part = false;
 
   std::uint64_t in_futexes() const {
     std::uint64_t n = 0;
@@ -228,7 +228,7 @@ struct off_cpu {
 
 /// The use of the CPUs by the program.
 struct cpu_use {
-  double cpus = 0;     ///< that the program may use
+  double cpus = 0;     ///< number of CPUs that the program may use
   double busy = 0;     ///< number of CPUs that it used, on average
   double waiting = 0;  ///< threads that were ready and waited for a CPU, on average
 };

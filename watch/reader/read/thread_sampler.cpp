@@ -72,11 +72,11 @@ std::uint64_t nanoseconds(clockid_t which) {
 /// `is_over`; the sampler, one at a time, writes the rest.
 struct thread_sampler::board {
   std::atomic<std::uint32_t> processes;  ///< entries of `process`
-  std::atomic<std::uint32_t>
-      all_processes;  ///< number of processes; if larger than `processes`, the entries are a random sample
+  /// Number of processes; if larger than `processes`, the entries are a random sample
+  std::atomic<std::uint32_t> all_processes;
   std::atomic<std::uint64_t> process[most_processes];  ///< entry_of()
-  std::atomic<std::int32_t>
-      seen[most_threads];  ///< ids in this PID namespace, by slot of a thread in another PID namespace
+  /// Ids in this PID namespace, by slot of a thread in another PID namespace
+  std::atomic<std::int32_t> seen[most_threads];
   std::atomic<std::uint32_t> not_read[most_unread], unread;  ///< processes whose memory blocks the reader
   std::atomic<std::uint32_t> is_over;
 
@@ -239,8 +239,8 @@ class sampling {
   std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> modules_;  ///< by path and identity
   std::unordered_map<pid_t, known_process> processes_;
   std::unordered_map<pid_t, known_thread> threads_;
-  std::unordered_map<std::uint64_t, std::uint32_t>
-      slots_;                                    ///< thread slots, by process slot and id in this PID namespace
+  /// Thread slots, by process slot and id in this PID namespace
+  std::unordered_map<std::uint64_t, std::uint32_t> slots_;
   std::vector<std::pair<pid_t, pid_t>> listed_;  ///< process, thread
   std::uint64_t pass_ = 0, pass_began_ = 0;
   std::uint64_t ended_own_ = 0, ended_total_ = 0, waited_ns_ = 0;

@@ -59,8 +59,8 @@ class thread_sampler {
   thread_sampler& operator=(const thread_sampler&) = delete;
   ~thread_sampler();
 
-  /// To be called after each census. `program`: the first processes, which are looked at, with their descendants, as
-  /// long as no living process is in the record: they may have made no recorded call.
+  /// To be called after each census. `program`: the first processes. While no living process is in the record, perhaps
+  /// for lack of a recorded call, these and their descendants are sampled.
   void update(const access::seen_ids& ids, const std::vector<pid_t>& program);
   /// Ends the passes. A pass that does not end within a fifth of a second is abandoned.
   void stop();
