@@ -72,7 +72,6 @@ class record_file {
   }
   /// Ends the recording, and frees the file's pages although processes still have it mapped. Copies remain.
   void discard();
-  /// Ends the recording.
   void disable() { live().head().enabled.store(0); }
 
  private:

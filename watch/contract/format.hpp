@@ -163,7 +163,7 @@ inline constexpr std::uint64_t one_counted = 1 << 24;
 constexpr std::uint32_t counted_at(std::uint64_t address) {
   return std::uint32_t(address * 0x9e3779b97f4a7c15u >> 61);
 }
-/// After so many acquisitions, threads count. Chosen
+/// A mutex with more acquisitions may be counted by threads. Chosen.
 inline constexpr std::uint64_t least_counted_by_threads = 1 << 14;
 
 /// Flags in object::depth_and_kind. The bits below the flags are the object's kind, the bits above are the depth of a

@@ -238,7 +238,6 @@ struct running_process {
   reader::standing_report& standing;  ///< the deadlocks that are older than the recording
 };
 
-/// One recording and its report.
 class recording {
  public:
   recording(const stat_options& o, outputs& files, access::record_file& file)

@@ -567,7 +567,6 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
   const auto k = unsigned(kind_) - 1;
   add(me_.slot->waits[k], 1);
   add(me_.slot->waited[k], ticks);
-  // A long wait's chain is always taken, even if the thread's last chain was taken less than a millisecond ago.
   constexpr std::uint64_t long_wait = 10;  // ms; chosen: taking a chain needs less than a thousandth of it
   if (chain_ == 0 && ticks >= long_wait * me_.of->ticks_a_ms) chain_ = take_chain(me_);
   contract::detail* const d = detail_of(me_, object_);

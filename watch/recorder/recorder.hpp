@@ -209,7 +209,6 @@ void end_object(recorded_thread& me, contract::object& o);
 /// Called after an object is initialised: ends an old entry of this address, and makes a new one. Null if nothing is
 /// recorded.
 contract::object* begin_initialised(const void* address, contract::kind kind, bool recursive);
-/// Called before an object is destroyed.
 void end_destroyed(const void* address);
 
 /// The calling thread, and the entry of the object in the call.

@@ -65,8 +65,7 @@ bool map(int descriptor) {
     head.refused.store(contract::stream_version, std::memory_order_relaxed);
   munmap(first, sizeof(stream_header));
   if (!fits) return false;
-  // The first mapping has no access rights: after mlockall(MCL_FUTURE) an accessible mapping would allocate all pages
-  // at once.
+  // Without access rights first: see map_file() in recording.cpp.
   void* const memory = mmap(nullptr, size, PROT_NONE, MAP_SHARED, descriptor, 0);
   if (memory == MAP_FAILED) return false;
   if (mprotect(memory, size, PROT_READ | PROT_WRITE) != 0) {

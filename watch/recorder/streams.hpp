@@ -76,7 +76,6 @@ inline stream_writer* own_writer() {
 
 /// Takes a chunk. If there is no room, closes the window and returns false.
 [[gnu::cold, gnu::noinline]] bool take_chunk(stream_writer& me, std::uint64_t window);
-/// Closes the window early.
 [[gnu::cold, gnu::noinline]] void close_window(std::uint64_t window);
 /// Appends a reading of the thread's CPU clock, if the thread may make system calls for the recording.
 [[gnu::cold, gnu::noinline]] void note_cpu_time(stream_writer& me, std::uint64_t window);

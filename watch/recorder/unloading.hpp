@@ -19,7 +19,7 @@ namespace usher::recorder {
 inline bool may_be_unloading() {
   struct loader_state {
     r_debug common;
-    const loader_state* next;  ///< of the next namespace (dlmopen()); since version 2
+    const loader_state* next;  ///< of the next namespace (dlmopen()); exists from r_version 2
   };
   constexpr unsigned most_namespaces = 64;  // chosen; glibc has 16
   if (&_r_debug == nullptr || _r_debug.r_version == 0) return true;

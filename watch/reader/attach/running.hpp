@@ -17,7 +17,6 @@ std::string why_not(pid_t pid);
 /// Whether a signal or a debugger has stopped the process, so that it cannot make calls.
 bool is_stopped(pid_t pid);
 
-/// The command line of the process as words.
 std::vector<std::string> command_of(pid_t pid);
 
 /// The path of the process's program as seen from the root directory `root` (a descriptor; −1: this process's root);

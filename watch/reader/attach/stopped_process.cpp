@@ -72,7 +72,6 @@ class holder {
   double seconds() const { return std::chrono::duration<double>(end_ - begin_).count(); }
   unsigned number() const { return static_cast<unsigned>(threads_.size()); }
 
-  /// A message about the threads that did not stop.
   std::string unstopped() const {
     unsigned n = 0;
     pid_t first = 0;

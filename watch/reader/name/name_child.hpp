@@ -16,7 +16,6 @@ namespace usher::reader {
 
 inline constexpr std::size_t most_queries = 1024;  ///< in one message; chosen
 
-/// A forked child process, and the parent's end of the channel to it.
 class name_child {
  public:
   using deadline = std::chrono::steady_clock::time_point;

@@ -34,7 +34,6 @@ std::string shown(const frame& f) {
   return fmt::format("{}+{:#x}", support::file_name(f.module), f.offset);
 }
 
-/// Calls f(row, stack) for each waiter's stack in the report.
 template <class F>
 void each_waiter(const report& r, F f) {
   for (const row& of : r.rows)

@@ -64,7 +64,6 @@ std::string contended_cell(const counts& c) {
   return share_text(contended_share(c));
 }
 
-/// Whether waited_cell() has a "+".
 bool has_plus(const counts& c) {
   return c.waiting_is_hidden && c.waiting.total > 0;
 }
