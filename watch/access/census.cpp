@@ -16,11 +16,11 @@ namespace {
 using contract::read;
 constexpr auto relaxed = std::memory_order_relaxed;
 
-/// The most processes that are searched for in a sample, since a program may forge thousands of ids and each search
-/// reads files of /proc. Chosen, not measured.
+/// The number of processes that one sample may search for. A program may forge thousands of ids, and each search reads
+/// files of /proc. Chosen, not measured.
 constexpr unsigned most_searches = 1024;
 
-/// The name of a process when it made its first call. The program may write to it meanwhile.
+/// The name of the process at its first call. The program may write to the name during the copy.
 std::string name_of(const contract::process_slot& p) {
   std::string name;
   for (const char& c : p.command) {
@@ -31,8 +31,8 @@ std::string name_of(const contract::process_slot& p) {
   return name;
 }
 
-/// Whether the process has handlers for two signals by which collectors stop threads and resume them: those of the Boehm
-/// collector and Mono, of the Boehm collector built with GC_USESIGRT_SIGNALS, or of D's runtime.
+/// Whether the process handles both signals of a pair by which a garbage collector stops and resumes threads: the Boehm
+/// collector and Mono, the Boehm collector built with GC_USESIGRT_SIGNALS, or D's runtime.
 bool has_collectors_handlers(pid_t pid) {
   const int pairs[][2] = {{SIGPWR, SIGXCPU}, {SIGRTMIN + 6, SIGRTMIN + 5}, {SIGRTMIN, SIGRTMIN + 1}};
   const std::uint64_t caught = std::strtoull(support::status_field(std::to_string(pid), "SigCgt").c_str(), nullptr, 16);
@@ -54,16 +54,16 @@ census::census(contract::live r, int descriptor, looks what)
   ids_.threads.resize(record_.room().threads);
 }
 
-/// Whether another slot belongs to this process and is known to be alive.
+/// Whether another slot belongs to this process, and its process is known to be alive.
 bool census::is_taken(const support::seen_process& p, std::uint32_t by_other_than) const {
   const auto at = slots_.find(p.pid);
   return at != slots_.end() && at->second != by_other_than && states_[at->second].lives &&
          states_[at->second].seen.started == p.started;
 }
 
-/// Searches for a process that was not found yet. Returns false if it has ended.
+/// Searches for a process that has not been found yet. Returns false if it has ended.
 bool census::look_for(std::uint32_t slot, std::uint32_t own) {
-  if (searches_left_ == 0) return true;  // in the next sample
+  if (searches_left_ == 0) return true;  // continued in the next sample
   searches_left_--;
   process_state& s = states_[slot];
   seen_ids::entry& id = ids_.processes[slot];
@@ -88,7 +88,7 @@ bool census::look_for(std::uint32_t slot, std::uint32_t own) {
 bool census::look_at(std::uint32_t slot, std::uint32_t own) {
   process_state& s = states_[slot];
   seen_ids::entry& id = ids_.processes[slot];
-  if (id.own != own) {  // another process has the slot, or the program has forged it
+  if (id.own != own) {  // another process has taken the slot, or the program has forged it
     s = {};
     id = {};
     id.own = own;
@@ -129,7 +129,7 @@ void census::sample_processes(std::uint64_t now) {
   slots_ = std::move(later);
 }
 
-/// Returns whether a thread lives whose process is not known to have ended.
+/// Whether the thread lives. If its process has ended, so has the thread.
 census::life census::thread_life(std::uint32_t thread, std::uint32_t own, std::uint32_t process) {
   const process_state& s = states_[process];
   const seen_ids::entry& of = ids_.processes[process];
@@ -154,8 +154,7 @@ void census::sample(std::uint64_t now) {
   const std::uint32_t processes = record_.processes(), threads = record_.threads();
   for (std::uint32_t i = 0; i < threads; i++) {
     contract::thread_slot& t = *record_.thread(i);
-    // `over` is read before the other fields: the library gives the slot to another thread only after `over` was set
-    // here.
+    // `over` is read before the other fields: the library reuses a slot only after this code has set `over`.
     if (t.over.load(std::memory_order_acquire) != 0) continue;
     const std::uint32_t tid = read(t.tid), process = read(t.process);
     if (tid == 0 || process >= processes || read(record_.process(process)->pid) == 0) continue;
@@ -180,8 +179,8 @@ unsigned census::living_processes() const {
 }
 
 void census::finish(std::uint64_t now) {
-  // Threads that lived at the last sample and are gone now count as living until now: they have ended with the program,
-  // a moment ago.
+  // Threads that lived at the last sample and do not live now count as living until now: they ended a moment ago,
+  // together with the program.
   const std::uint32_t processes = record_.processes();
   for (std::uint32_t i = record_.threads(); i-- > 0;) {
     contract::thread_slot& t = *record_.thread(i);
@@ -218,12 +217,13 @@ recorded_calls sum_of(contract::view r) {
   const contract::header& h = r.head();
   recorded_calls s;
   s.processes = std::max(h.opened.load(relaxed), h.processes.load(relaxed));
-  s.locks = h.calls.load(relaxed) + h.dropped.objects.load(relaxed);  // the kinds of dropped objects are not known
+  // Includes all calls on dropped objects, whose kinds are not known
+  s.locks = h.calls.load(relaxed) + h.dropped.objects.load(relaxed);
   for (std::uint32_t i = 0; i < r.room().objects; i++) {
     const contract::object& o = r.object(i);
     if (o.key.load(relaxed) <= contract::object::vacant) continue;
     const std::uint64_t had = o.acquisitions.load(relaxed), timeouts = o.timeouts.load(relaxed);
-    std::uint64_t failed = 0;  // tries
+    std::uint64_t failed = 0;  // failed tries
     if (const std::uint32_t d = o.detail.load(relaxed); d != 0 && d <= r.room().details)
       failed = r.detail(d - 1).failed_tries.load(relaxed);
     switch (contract::kind(o.depth_and_kind.load(relaxed) & 0xff)) {
@@ -268,7 +268,7 @@ recorded_calls sum_of(contract::view r) {
     s.waited_for_rwlocks += t.waited[rwlocks].load(relaxed);
     lives.emplace_back(first, std::max(last, first + 1));
   }
-  // The program may write any value.
+  // The minimum, since the program may write any value.
   s.waited_for_shared_rwlocks = std::min(h.waited_for_shared.load(relaxed), s.waited_for_rwlocks);
   s.threads = most_at_once(lives);
   return s;

@@ -33,8 +33,8 @@ std::uint64_t read_tsc() {
 #endif
 }
 
-/// Whether ticks can be read from the time stamp counter: it has a constant rate, never stops, and is the kernel's
-/// clock source, so it is the same on all CPUs.
+/// Whether ticks can be read from the time stamp counter: its rate is constant, it never stops, and the kernel uses it
+/// as clock source, so it is equal on all CPUs.
 bool is_tsc_steady() {
 #if !defined(__x86_64__)
   return false;
@@ -83,7 +83,7 @@ std::uint64_t tick_clock::now() const {
   return is_tsc_ ? read_tsc() : monotonic_ns();
 }
 
-/// Reads both clocks several times and returns the reading that took least: it was not interrupted between the clocks.
+/// Reads both clocks several times and returns the fastest reading, which was not interrupted between the two clocks.
 tick_clock::reading tick_clock::read_both() {
   reading best{};
   std::uint64_t least = ~std::uint64_t{0};

@@ -1,5 +1,5 @@
-// The observer's side of a record (watch/contract/format.hpp): the file and its clock. The lifetimes of threads are in
-// census.hpp, since the library cannot record them.
+// The observer's side of a record (watch/contract/format.hpp): the file and its clock. census.hpp has the lifetimes of
+// threads.
 #pragma once
 
 #include <chrono>
@@ -19,12 +19,12 @@ inline constexpr std::chrono::milliseconds sample_period{50};
 class tick_clock {
  public:
   tick_clock();  ///< takes some milliseconds
-  /// The clock of an existing record. Throws std::runtime_error if this computer does not have such a clock.
+  /// The clock of an existing record. Throws std::runtime_error if this computer does not have that clock.
   explicit tick_clock(bool is_tsc);
   bool is_tsc() const { return is_tsc_; }
   std::uint64_t now() const;
   std::uint64_t ticks_a_ms() const { return ticks_a_ms_; }  ///< measured by the constructor
-  /// The length of a tick, computed from two readings of both clocks, in the constructor and now.
+  /// The length of a tick, computed from the constructor's reading of both clocks and a present one.
   double seconds_a_tick() const;
 
  private:
@@ -41,38 +41,37 @@ class tick_clock {
 
 struct record_options {
   bool hold_times = false;
-  std::uint32_t objects = contract::capacities{}.objects;  ///< the least capacity; it is rounded up to a power of two
+  std::uint32_t objects = contract::capacities{}.objects;  ///< minimum capacity, rounded up to a power of two
 };
 
-/// A record and its clock. The recorded program opens the file by this process's id and descriptor, or has made it
-/// itself.
+/// A record and its clock. The recorded program has made the file itself, or opens it by this process's id and
+/// descriptor.
 class record_file {
  public:
   /// Makes a memory file. Throws std::runtime_error.
   explicit record_file(const record_options& o = {});
-  /// Takes a sealed memory file that the recorded process has made, and closes the descriptor at the end in any case. A
+  /// Takes over a sealed memory file that the recorded process has made; always closes the descriptor at the end. A
   /// file with an empty header gets these options; its size must fit their capacities. Throws std::runtime_error with
   /// one line that says why the file is refused (shared_record.hpp).
   static std::unique_ptr<record_file> taken(int descriptor, const record_options& o);
 
-  /// The size of a file with room for the objects in `o`.
+  /// The size of a file with room for the number of objects in `o`.
   static std::uint64_t size_for(const record_options& o);
 
   const tick_clock& clock() const { return clock_; }
   contract::live live() const { return record_.live(); }
-  /// A private copy of what the file contains now. Throws std::runtime_error.
+  /// A private copy of the present content of the file. Throws std::runtime_error.
   record_copy copy() const { return record_.copy(); }
   int descriptor() const { return record_.descriptor(); }
   const std::string& path() const { return path_; }  ///< for USHER_STAT
-  /// Tells the recorded processes that the observer still lives. To be called at least every few seconds.
+  /// Writes the heartbeat. To be called at least every few seconds.
   void beat();
-  /// Whether the processes have stopped recording, and why.
+  /// Whether the processes have ended the recording, and why.
   contract::given_up given_up() const {
     return contract::given_up(live().head().given_up.load(std::memory_order_relaxed));
   }
-  /// Stops recording, and frees the file's memory although processes have it mapped. Copies remain.
+  /// Ends the recording, and frees the file's pages although processes still have it mapped. Copies remain.
   void discard();
-  /// Stops recording.
   void disable() { live().head().enabled.store(0); }
 
  private:

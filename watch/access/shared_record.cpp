@@ -24,7 +24,7 @@ namespace usher::access {
 namespace {
 
 constexpr std::uint64_t page = 4096;
-constexpr int first_inherited = 1000;  // below 1024, a common limit and that of select(); chosen
+constexpr int first_inherited = 1000;  // below 1024, which is a common limit and that of select(); chosen
 constexpr unsigned seals_of_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -37,8 +37,8 @@ constexpr unsigned seals_of_size = F_SEAL_SHRINK | F_SEAL_GROW;
                   size >> 20, std::strerror(error)));
 }
 
-/// Returns the size of a memory file that cannot be truncated, and refuses all others. It also refuses a file of huge
-/// pages: one of them may be missing, and an access raises SIGBUS.
+/// Returns the size of a memory file that is sealed against a change of size; refuses any other file. Also refuses a
+/// file of huge pages: if no huge page is free, an access raises SIGBUS.
 std::uint64_t checked_size(int descriptor) {
   struct ::stat file;
   struct ::statfs system;
@@ -54,7 +54,7 @@ std::uint64_t checked_size(int descriptor) {
   return size;
 }
 
-/// Reads `n` bytes of a file. Returns false if it has fewer.
+/// Reads `n` bytes of a file. Returns false if the file is shorter.
 bool read_at(int descriptor, std::uint64_t at, void* to, std::size_t n) {
   for (auto* next = static_cast<std::byte*>(to); n != 0;) {
     const ssize_t got = pread(descriptor, next, n, static_cast<off_t>(at));
@@ -67,7 +67,7 @@ bool read_at(int descriptor, std::uint64_t at, void* to, std::size_t n) {
   return true;
 }
 
-/// The non-atomic words of a header. They are read from a copy, since the program may write to the file at any time.
+/// The non-atomic words of a header, read from a copy, since the program may write to the file at any time.
 struct header_words {
   std::uint64_t magic;
   std::uint32_t version, hold_times;
@@ -156,7 +156,7 @@ void read_part(int descriptor, std::size_t at, std::span<std::byte> to) {
   if (!read_at(descriptor, at, to.data(), to.size())) refuse("it is shorter than its header says");
 }
 
-/// Where the system does not tell holes (gVisor): reads all from `at` on, and writes the parts that are not zero.
+/// For systems that do not report holes (gVisor): reads everything from `at`, and writes the parts that are not zero.
 void copy_all(int descriptor, std::size_t at, std::span<std::byte> to) {
   std::vector<std::byte> part(64 * page);
   for (; at < to.size(); at += part.size()) {
@@ -167,7 +167,7 @@ void copy_all(int descriptor, std::size_t at, std::span<std::byte> to) {
   }
 }
 
-/// Copies what the file has, and leaves its holes unread, which are most of it.
+/// Copies the parts of the file that have data, and skips the holes, which are most of it.
 void copy_data(int descriptor, std::span<std::byte> to) {
   for (std::size_t at = 0; at < to.size();) {
     const off_t data = lseek(descriptor, static_cast<off_t>(at), SEEK_DATA);
@@ -175,7 +175,7 @@ void copy_data(int descriptor, std::span<std::byte> to) {
     if (data < 0) return copy_all(descriptor, at, to);
     const auto begin = static_cast<std::size_t>(data);
     if (begin >= to.size()) return;
-    // The program may have made a hole at `data` since the last line. Then `hole` equals `data`, and one page is
+    // The program may have made a hole at `data` since the previous call. Then `hole` equals `data`, and one page is
     // copied.
     const off_t hole = lseek(descriptor, data, SEEK_HOLE);
     at = std::min(to.size(), std::max(static_cast<std::size_t>(std::max(hole, data)), begin + page));
@@ -207,11 +207,11 @@ shared_record shared_record::made(const contract::capacities& room) {
   if (!contract::is_possible(room)) fail_to_make(size, EFBIG);
   support::owned_descriptor file(memfd_create(contract::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(size)) != 0) fail_to_make(size, errno);
-  // A process that has inherited the file could truncate it, which would kill all processes that have it mapped. The
-  // seals prevent this, and further seals.
+  // A process that has inherited the file could truncate it, and all processes that map it would be killed by SIGBUS.
+  // The seals prevent this, and prevent further seals.
   if (fcntl(file.get(), F_ADD_SEALS, seals_of_size | F_SEAL_SEAL) != 0) fail_to_make(size, errno);
-  // The program inherits the descriptor under a high number. The low numbers are left to its own files, since scripts
-  // and daemons rely on them.
+  // The program inherits the descriptor under a high number. Low numbers stay free for the program's own files, since
+  // scripts and daemons rely on them.
   if (const int high = fcntl(file.get(), F_DUPFD_CLOEXEC, first_inherited); high >= 0)
     file = support::owned_descriptor(high);
   return {std::move(file), room, true, false};

@@ -1,8 +1,8 @@
 // The observer's side of a record's file: the live tables, and private copies of them.
 //
-// The attacker is the recorded program, which may forge the whole content of the file, truncate it, or pass on a
-// descriptor of something else. A file is mapped only if it is a memory file that is sealed against shrinking,
-// because a page beyond the end of a file raises SIGBUS.
+// The attacker is the recorded program: it may forge the whole content of the file, truncate it, or pass a descriptor
+// of something else. Only a memory file that is sealed against shrinking is mapped, because an access beyond the end of
+// a file raises SIGBUS.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace usher::access {
 /// Memory that the destructor unmaps.
 class mapped_memory {
  public:
-  /// Private memory of zeros, which takes no room until it is written.
+  /// Private memory of zeros, whose pages are allocated when they are written.
   static mapped_memory zeros(std::uint64_t size);
-  /// A file's pages, shared.
+  /// A shared mapping of a file's pages.
   static mapped_memory of_file(int descriptor, std::uint64_t size);
   mapped_memory(mapped_memory&& other) noexcept : begin_(other.begin_), size_(other.size_) { other.begin_ = nullptr; }
   mapped_memory& operator=(mapped_memory&&) = delete;
@@ -34,11 +34,11 @@ class mapped_memory {
 };
 
 /// A copy of a record that no other process can change. Counts are within the capacities, texts are terminated, and
-/// call chains have a limited length; indices are as the program wrote them. A mutex's acquisitions include those that
-/// threads counted in their own slots.
+/// call chains have a limited length; indices are unchecked. A mutex's acquisitions include those from the threads'
+/// slots.
 class record_copy {
  public:
-  /// Copies the parts of the file that were written, without its holes. The capacities must be possible ones. Throws
+  /// Copies the written parts of the file, without its holes. The capacities must pass is_possible(). Throws
   /// std::runtime_error.
   record_copy(int descriptor, const contract::capacities& room);
 
@@ -49,27 +49,25 @@ class record_copy {
   mapped_memory memory_;
 };
 
-/// Limits values that other parts rely on, as described at record_copy. Also for a record that comes from another
-/// source than a file.
+/// Limits the values as described at record_copy. Also for a record from another source than a file.
 void make_safe(const contract::view& copy);
-/// Adds the acquisitions that threads have counted in their slots to the counts of the mutexes.
+/// Adds the acquisitions in the threads' slots to the counts of the mutexes.
 void add_thread_counts(const contract::view& copy);
 
-/// A record's file, mapped.
+/// A record's mapped file.
 class shared_record {
  public:
   /// Makes a memory file whose header has only the capacities. Throws std::runtime_error.
   static shared_record made(const contract::capacities& room);
-  /// Takes a file that the recorded program has made or passes on. If the header is all zeros, it gets these
-  /// capacities. Throws std::runtime_error with one line that says why the file is refused. Always closes the
-  /// descriptor at the end.
+  /// Takes over a file that the recorded program has made or passes on; always closes the descriptor at the end. A
+  /// header of zeros gets these capacities. Throws std::runtime_error with one line that says why the file is refused.
   static shared_record taken(int descriptor, const contract::capacities& if_empty);
 
   int descriptor() const { return descriptor_.get(); }
   std::uint64_t size() const { return memory_.size(); }
   contract::live live() const { return contract::view(memory_.begin(), room_); }
-  bool was_empty() const { return was_empty_; }          ///< its header was zeros
-  bool ticks_are_tsc() const { return ticks_are_tsc_; }  ///< by the header that it had
+  bool was_empty() const { return was_empty_; }          ///< the header was all zeros
+  bool ticks_are_tsc() const { return ticks_are_tsc_; }  ///< as in that header
   record_copy copy() const { return {descriptor(), room_}; }
 
  private:

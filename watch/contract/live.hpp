@@ -1,9 +1,9 @@
-// A record that its program may write to at this moment, as the observer reads it.
+// The observer's access to a record that the recorded program may be writing to.
 //
-// The attacker is the recorded program: it may write anything into the file at any time, even between two reads of
-// one word, and the observer may be root. So the capacities are a copy that was checked once, an index that comes
-// from the file is compared with them at each use, a word is read once before it is used, and only atomic words are
-// read. All other data are read from a private copy (watch/access/shared_record.hpp).
+// The attacker is the recorded program: it may write anything into the file at any time, even between two reads of one
+// word, and the observer may be root. So the capacities are a copy that was checked once, each index from the file is
+// compared with the copy, each word is read once before its use, and only atomic words are read here. All other data
+// are read from a private copy (watch/access/shared_record.hpp).
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace usher::inline v2::contract {
 /// The size in bytes up to which an observer accepts a record.
 inline constexpr std::uint64_t largest_file = std::uint64_t{1} << 30;
 
-/// Whether a file may have these capacities: none is zero, the tables' indices have enough bits, and hash tables have a
-/// power of two of entries.
+/// Whether a file may have these capacities: none is zero, no table has more entries than its indices can address, and
+/// hash tables have a power of two of entries.
 constexpr bool is_possible(const capacities& c) {
   const auto is_up_to = [](std::uint32_t n, std::uint32_t most) { return n != 0 && n <= most; };
   return is_up_to(c.objects, 1 << 22) && std::has_single_bit(c.objects) && is_up_to(c.details, 1 << 16) &&
@@ -38,7 +38,7 @@ T read(const std::atomic<T>& word) {
 class live {
  public:
   live() = default;
-  /// The capacities of the view must be possible ones (is_possible()), and all of its memory must be mapped.
+  /// The view's capacities must pass is_possible(), and all of its memory must be mapped.
   live(const view& tables)
       : tables_(tables) {}  // NOLINT(google-explicit-constructor): a view is one without the checks
 
@@ -48,7 +48,7 @@ class live {
   std::uint32_t processes() const { return std::min(read(head().processes), room().processes); }
   std::uint32_t threads() const { return std::min(read(head().threads), room().threads); }
 
-  /// The entry with index i; null if there is none.
+  /// The entry with index i; null if i is out of range.
   process_slot* process(std::uint32_t i) const { return i < room().processes ? &tables_.process(i) : nullptr; }
   thread_slot* thread(std::uint32_t i) const { return i < room().threads ? &tables_.thread(i) : nullptr; }
   contract::object* object(std::uint32_t i) const { return i < room().objects ? &tables_.object(i) : nullptr; }

@@ -1,6 +1,6 @@
-// The identity of a module, which is the same in memory and in its file: a hash of its build id or, if the linker has
-// made none, of the first bytes from its ELF header on. Two files with the same identity are assumed to have the same
-// code at the same addresses. A file that has replaced another one has a different identity.
+// The identity of a module: a hash of its build id or, if the linker wrote none, of its first bytes, which begin with
+// the ELF header. It is the same in memory and in the file. Two files with the same identity are assumed to have the
+// same code at the same addresses; a file that replaces another has a different identity.
 #pragma once
 
 #include <elf.h>
@@ -21,8 +21,8 @@ inline std::uint64_t fnv(const void* bytes, std::size_t size, std::uint64_t hash
 
 namespace identity_detail {
 
-/// Adds `size` bytes to the hash, 8 at a time, since the stack of a signal handler may be small. False if they cannot
-/// be read.
+/// Adds `size` bytes to the hash, 8 at a time to use little stack, since a signal handler's stack may be small. False
+/// if the bytes cannot be read.
 template <class Read>
 bool add(const Read& read, std::uint64_t at, std::uint64_t size, std::uint64_t& hash) {
   for (std::uint64_t done = 0; done < size; done += 8) {
@@ -61,7 +61,8 @@ bool of_notes(const Read& read, std::uint64_t at, std::uint64_t size, std::uint6
 }  // namespace identity_detail
 
 /// Computes the identity. Returns 0 if it is unknown. read(place, to, size) copies bytes, and returns false if they
-/// cannot be read; place 0 is the ELF header. place_of(offset, address) returns the place of a segment's content.
+/// cannot be read; place 0 is the ELF header. place_of(offset, address) converts a segment's file offset and address to
+/// a place.
 template <class Read, class Place>
 std::uint64_t module_identity(const Read& read, const Place& place_of) {
   constexpr unsigned most_segments = 64;  // chosen; linkers make about a dozen

@@ -1,19 +1,18 @@
-// What threads do with which objects, in all that Usher records: one enumeration of the kinds of objects and one of the
-// verbs, for the record of `usher stat` (format.hpp), the streams of `usher record` (stream_format.hpp) and recordings
-// (lab/recordings/recording.hpp).
+// The kinds of objects and the operations on them (verbs), for the record of `usher stat` (format.hpp), the streams of
+// `usher record` (stream_format.hpp) and recordings (lab/recordings/recording.hpp).
 //
-// The values are parts of the first two formats, whose versions rise if a value changes. Files of recordings have codes of
-// their own (lab/recordings/file.cpp).
+// The record and the streams contain these values, so a change must raise their versions. Recording files have their
+// own codes (lab/recordings/file.cpp).
 #pragma once
 
 #include <cstdint>
 
 namespace usher::inline v2::contract {
 
-/// The kind of a recorded object. Those from `rwlock` to `join` are recorded only in programs that have libusher-stat.so
-/// (watch/recorder/others.hpp). A `spin` is a spin lock, and a `join` is a place in the program that waits for threads to
-/// end. Only recordings have the last two: a record has an attribute for a recursive mutex (mutex_attributes), and no
-/// entries for the threads that calls of `join` and `start` name.
+/// The kind of a recorded object. The kinds from `rwlock` to `join` are recorded only in programs with libusher-stat.so
+/// (watch/recorder/others.hpp). `spin` is a spin lock; `join` is a place in the program that waits for threads to end.
+/// Only recordings have the last two kinds: the record marks a recursive mutex by an attribute (mutex_attributes), and
+/// has no entries for threads as objects of `join` and `start`.
 enum class kind : std::uint8_t {
   none,
   mutex,
@@ -34,35 +33,34 @@ static_assert(sizeof kind_names / sizeof *kind_names == kinds + 1 && int(kind::j
 constexpr int index_of(kind k) {
   return int(k) - 1;
 }
-/// Whether one thread at a time holds the object, and its entry has the figures of holds.
+/// Whether only one thread at a time holds the object, so its entry has hold times.
 constexpr bool has_holds(kind k) {
   return k == kind::mutex || k == kind::spin;
 }
 
-/// What a thread did. The comments name the objects.
+/// The operation of a thread. The comments name its object.
 enum class verb : std::uint8_t {
-  lock,             ///< a mutex; here and below, also a try that succeeds
+  lock,             ///< a mutex; here and below, a successful try counts, too
   try_lock_failed,  ///< a mutex
   unlock,           ///< a mutex
-  wait,             ///< a condition; with the mutex: until it was signalled and had the mutex again
-  wait_timed_out,   ///< the same
-  signal,           ///< a condition
-  broadcast,        ///< a condition
+  wait,             ///< a condition variable, with its mutex; it ends when the mutex is held again after a signal
+  wait_timed_out,   ///< the same, ended by its deadline
+  signal,           ///< a condition variable
+  broadcast,        ///< a condition variable
   semaphore_wait,
   semaphore_post,
   read_lock,          ///< a read-write lock
   write_lock,         ///< a read-write lock
   read_write_unlock,  ///< a read-write lock
   barrier_wait,
-  join,       ///< a thread
-  start,      ///< a thread that was created
-  end,        ///< no object: the thread ends, or its part of a window does. Only in recordings
+  join,       ///< a thread that has ended
+  start,      ///< a created thread
+  end,        ///< no object: the thread ends, or its part of a window. Only in recordings
   cpu_clock,  ///< no call: a reading of the thread's CPU clock. Only in streams (stream_call)
 };
 inline constexpr unsigned last_verb = unsigned(verb::cpu_clock);
 
-/// The kind of the object that a verb has, without regard to attributes: `mutex` also of a recursive one. `none`: it has
-/// no object.
+/// The kind of a verb's object; `mutex` also for a recursive one. `none`: the verb has no object.
 constexpr kind object_of(verb v) {
   switch (v) {
     case verb::lock:

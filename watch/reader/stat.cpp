@@ -1,7 +1,7 @@
 // usher stat: reports contended mutexes, the code that holds them, the code that waits for them, and a remedy.
 //
-// The program writes a record while it runs (watch/contract/format.hpp). This process samples it periodically and makes
-// the report when the program has ended, normally or not.
+// The program writes a record while it runs (watch/contract/format.hpp). This process samples the record periodically
+// and makes the report after the program's end, normal or not.
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -91,7 +91,7 @@ bool is_over(const time_limit& t) {
   return t && steady_clock::now() >= *t;
 }
 
-/// The output files that the options name. They are opened before the program is started, and written at the end.
+/// The output files named by options. They are opened before the program starts, and written at the end.
 struct outputs {
   support::output_file text, json, pprof, folded;
 
@@ -100,7 +100,7 @@ struct outputs {
   }
 };
 
-/// False after an error message.
+/// Returns false after an error message.
 bool check_usage(const stat_options& o, char** command) {
   const bool has_command = command[0] != nullptr, has_pid = o.pid_given->count() != 0;
   if (!has_command && !has_pid) {
@@ -133,13 +133,13 @@ bool check_usage(const stat_options& o, char** command) {
   return true;
 }
 
-/// Decides when the record is sampled next: after 40 times the CPU time of the last sample at least. The sampler of
-/// threads keeps the same rule, so both take at most 5 % of a CPU, even if the program has thousands of processes.
+/// Computes the time of the next sample: after at least 40 times the CPU time of the last sample. The sampler of
+/// threads follows the same rule, so both use at most 5 % of a CPU, even if the program has thousands of processes.
 class sample_timer {
  public:
   sample_timer(reader::watch& w, reader::thread_sampler& threads, pid_t program)
       : watch_(w), threads_(threads), program_{program} {}
-  /// The processes that are looked at from now on as long as none is in the record.
+  /// Sets the processes that are examined while no process is in the record.
   void follow(std::vector<pid_t> program) { program_ = std::move(program); }
   void sample() {
     const auto begin = cpu_time();
@@ -148,7 +148,7 @@ class sample_timer {
     next_ = std::max<steady_clock::duration>(access::sample_period, 40 * (cpu_time() - begin)) + steady_clock::now();
   }
   bool is_due() const { return steady_clock::now() >= next_; }
-  /// The time until the next sample or the limit, whichever is sooner.
+  /// The time until the next sample or until the limit, whichever is earlier.
   std::chrono::nanoseconds left(const time_limit& limit) const {
     auto until = next_;
     if (limit) until = std::min(until, *limit);
@@ -156,7 +156,7 @@ class sample_timer {
   }
 
  private:
-  /// Of this thread: on a busy machine a sample of 1 ms may last a hundred.
+  /// CPU time of this thread. Wall time does not suit: on a busy machine a sample of 1 ms may last 100 ms.
   static std::chrono::nanoseconds cpu_time() {
     timespec t{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -178,7 +178,7 @@ class ending {
     if (came_) return true;
     const auto signal = signals_.next(time);
     if (!signal || signal->si_signo == SIGCHLD || signals_.was_ignored(signal->si_signo)) return false;
-    if (signal->si_signo != SIGINT) status_ = 128 + signal->si_signo;  // ^C ends the recording normally
+    if (signal->si_signo != SIGINT) status_ = 128 + signal->si_signo;  // ^C is a normal end
     came_ = true;
     return true;
   }
@@ -192,9 +192,9 @@ class ending {
   int status_ = 0;
 };
 
-/// Writes the heartbeat ten times a second from a thread, because the main thread may be busy for seconds with a
-/// sample of a large process or with names for a deadlock. The thread accesses only the record, so the main thread may
-/// fork children.
+/// Writes the heartbeat ten times a second in its own thread, because the main thread may need seconds for a sample of
+/// a large process or for the names of a deadlock. The thread accesses only the record, so the main thread may fork
+/// children.
 class beating {
  public:
   explicit beating(access::record_file& file) : thread_([this, &file] { run(file); }) {}
@@ -224,7 +224,7 @@ struct command_course {
   sample_timer& timer;
   reader::unrecorded_processes& unrecorded;
   time_limit limit{}, kill_at{};
-  time_limit said_at{};  ///< when the command had ended and others ran on: a line says so then
+  time_limit said_at{};  ///< time for the line on processes that outlive the command
   bool killed = false, asked_to_end = false, is_followed = false;
 };
 
@@ -238,7 +238,6 @@ struct running_process {
   reader::standing_report& standing;  ///< the deadlocks that are older than the recording
 };
 
-/// One recording and its report.
 class recording {
  public:
   recording(const stat_options& o, outputs& files, access::record_file& file)
@@ -248,7 +247,7 @@ class recording {
   int run(char** command, const support::preload_library& library, const lock_table& lock,
           const support::signal_queue& signals);
   /// Records a running process, which has already made the record. Returns the exit status.
-  /// `threads`: has sampled the process until it made its record, and is used if it has made none; then it has no calls.
+  /// `threads`: sampled the process until it made its record; used only if the process made none, and so has no calls.
   int observe(const running_process& p, const time_limit& limit, ending& end,
               std::unique_ptr<reader::thread_sampler> threads);
 
@@ -274,26 +273,26 @@ class recording {
   const stat_options& options_;
   outputs& files_;
   access::record_file& file_;
-  reader::process_place place_ = reader::process_place::own();  ///< where the recorded program sees its files
+  reader::process_place place_ = reader::process_place::own();  ///< where the recorded program finds its files
   reader::watch watch_;
-  const reader::standing_report* standing_ = nullptr;  ///< of an attached process
-  std::optional<std::uint64_t> end_;                   ///< ticks, when the recording ended
+  const reader::standing_report* standing_ = nullptr;  ///< of an attached process; else null
+  std::optional<std::uint64_t> end_;                   ///< ticks: the end of the recording
   std::vector<std::string> command_;
   pid_t pid_ = 0;
   std::string lock_;
   bool runs_on_ = false;  ///< as report::runs_on
-  /// About processes of the command that run on, or that had not opened the record; empty: none.
+  /// Remarks on processes of the command that run on, and on those that had not opened the record; empty: none.
   std::string left_, unrecorded_;
   std::optional<reader::attach_cost> attached_;
-  std::string program_;  ///< path of an attached process's
+  std::string program_;  ///< path of an attached process's program
   std::optional<double> others_cpu_share_;
   std::optional<reader::sampled_sleeps> asleep_;
   std::optional<reader::cpu_use> cpu_;
   std::vector<std::string> remarks_;
 };
 
-/// Names for the lines that report deadlocks while the program runs. They share a budget of 10 s (chosen), since
-/// sampling stops meanwhile.
+/// Provides names for reports of deadlocks while the program runs. They share a budget of 10 s (chosen), since sampling
+/// stops during a look-up.
 reader::watch::name_source recording::naming() {
   auto budget = std::make_shared<reader::name_budget>();
   budget->seconds_a_file = budget->seconds = 10;
@@ -316,7 +315,7 @@ void recording::note_others(double cpu_share) {
   if (seconds >= shortest) others_cpu_share_ = cpu_share;
 }
 
-/// Takes the results of the sampler, which has stopped. `cpu_seconds`: the CPU time of the program, if it is known
+/// Takes over the results of the sampler, which has stopped. `cpu_seconds`: the CPU time of the program, if known
 /// exactly.
 void recording::end_sampling(const reader::thread_sampler& threads, std::optional<double> cpu_seconds) {
   asleep_ = threads.sleeps();
@@ -328,7 +327,7 @@ void recording::end_sampling(const reader::thread_sampler& threads, std::optiona
   cpu_->waiting = found->waited / found->counted;
 }
 
-/// The CPU time of the children that have ended and were waited for, with their own children.
+/// The CPU time of ended children that were waited for, including their own children.
 double cpu_seconds_of_children() {
   rusage u{};
   getrusage(RUSAGE_CHILDREN, &u);
@@ -338,8 +337,8 @@ double cpu_seconds_of_children() {
   return seconds(u.ru_utime) + seconds(u.ru_stime);
 }
 
-/// Ends the recording, and then the command, at the time limit or the end of the load. Processes that outlive the
-/// command by themselves run on.
+/// At the time limit or the end of the load, ends the recording and then the command. Processes that outlive the
+/// command by themselves continue.
 void recording::end_at_limit(command_course& c) {
   if (!end_ && (is_over(c.limit) || (c.load && !c.load->is_running()))) {
     end_recording();
@@ -358,13 +357,13 @@ std::string orphans_text(std::size_t n) {
                 : fmt::format("{} processes that the command has started run", reader::exact_count(n));
 }
 
-/// Whether the command has ended, and the recording or all processes that outlived the command, too.
+/// Whether the command has ended and, in addition, the recording or all processes that outlived the command.
 bool recording::has_ended(command_course& c) {
   if (!c.program.has_ended()) return false;
   if (!c.is_followed) c.orphans.was_awaited(pid_);
   c.orphans.reap();
   if (end_ || c.asked_to_end || !c.orphans.any()) return true;
-  constexpr std::chrono::seconds a_while{1};  // chosen: most end a moment after the command
+  constexpr std::chrono::seconds a_while{1};  // chosen: most of these processes end a moment after the command
   if (!c.is_followed) c.said_at = steady_clock::now() + a_while;
   c.is_followed = true;
   if (!is_over(c.said_at)) return false;
@@ -386,13 +385,13 @@ void recording::take_signal(command_course& c) {
     end_recording();
     return;
   }
-  // Passes on signals that only the launcher has received. The terminal's signals, and the hang-up that the kernel
-  // sends, reach the program anyway.
+  // Forwards signals that only the launcher has received. The terminal's signals, and the kernel's hang-up, also reach
+  // the program directly.
   const bool is_ours_alone = signal->si_signo == SIGTERM || (signal->si_signo == SIGHUP && signal->si_code <= 0);
   if (is_ours_alone) c.program.send(signal->si_signo);
 }
 
-/// The processes of the record that live on may be descendants of those that outlived the command.
+/// Adds remarks on processes that still live. They may be descendants of processes that outlived the command.
 void recording::remark_on_processes(const command_course& c) {
   unrecorded_ = c.unrecorded.text();
   if (!unrecorded_.empty()) remarks_.push_back(unrecorded_ + ".");
@@ -449,7 +448,7 @@ int recording::run(char** command, const support::preload_library& library, cons
   runs_on_ =
       c.asked_to_end || c.kill_at || !left_.empty() || program.died_of() == SIGTERM || program.died_of() == SIGKILL;
   if (left_.empty()) note_others(others.share());
-  // If this command ended the program by these signals, the program has not failed.
+  // A program that this command has ended by these signals has not failed.
   const bool by_us = c.kill_at && (program.died_of() == SIGTERM || (c.killed && program.died_of() == SIGKILL));
   return write_report(by_us ? 0 : program.exit_status());
 }
@@ -468,7 +467,7 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   if (threads == nullptr)
     threads = std::make_unique<reader::thread_sampler>(file_.live(), reader::thread_sampler::place::child);
   sample_timer timer(watch_, *threads, pid_);
-  timer.sample();  // the reading for deadlocks may delay the next one
+  timer.sample();  // the reading for deadlocks may delay the next sample
   const support::foreign_cpu others;
   const std::optional<double> cpu_before = reader::cpu_seconds_of(pid_);
   auto heart = std::make_optional<beating>(file_);
@@ -492,7 +491,8 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
         "Another usher stat took the place of this one, which did not run for a while: the recording ended then.");
   end.let_go();
   const std::optional<double> cpu_after = reader::cpu_seconds_of(pid_);
-  // The CPU time of others is computed only for one process: that of several processes is not known.
+  // The CPU time of other processes is computed only if a single process was recorded, since the CPU time of several is
+  // not known.
   if (cpu_before && cpu_after && access::sum_of(file_.copy().view()).processes == 1)
     note_others(others.share(*cpu_after - *cpu_before));
   const int status = write_report(end.status());
@@ -500,7 +500,7 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   return status;
 }
 
-/// Whether the program embeds locks of Usher without the macro that records them.
+/// Whether the program embeds locks of Usher without the macro that makes them recordable.
 bool recording::embeds_unseen_locks() const {
   const bool of_process = options_.pid_given->count() != 0;
   const auto program = of_process ? fmt::format("/proc/{}/exe", pid_) : support::find_program(command_[0]);
@@ -508,7 +508,7 @@ bool recording::embeds_unseen_locks() const {
   return elf && elf->embeds_locks && !elf->records_locks;
 }
 
-/// The number of threads that slept in futex calls all the time, after "; "; empty: it is not known that there are any.
+/// The number of threads that slept in futex calls all the time, after "; "; empty if none is known.
 std::string recording::unseen_sleepers() const {
   const unsigned n = standing_ != nullptr ? standing_->observed().sleepers() : 0;
   if (n == 0) return "";
@@ -516,7 +516,7 @@ std::string recording::unseen_sleepers() const {
                      reader::with_noun(standing_->observed().threads(), "thread"));
 }
 
-/// Adds the deadlocks that are older than the recording. If no call was recorded, the report has nothing else.
+/// Adds the deadlocks that are older than the recording. If no call was recorded, the report contains only these.
 void recording::add_standing(reader::report& r) const {
   const std::vector<reader::deadlock> found = standing_->deadlocks();
   r.deadlocks.insert(r.deadlocks.end(), found.begin(), found.end());
@@ -536,7 +536,7 @@ void recording::add_standing(reader::report& r) const {
   r.remarks.push_back("No lock call was recorded meanwhile: the deadlock is known from the words of the mutexes.");
 }
 
-/// What follows the text about sleeps that no recorded object explains.
+/// The continuation of a sentence on sleeps that no recorded object explains.
 std::string recording::of_sleepers(const reader::report& r) const {
   const bool of_process = options_.pid_given->count() != 0;
   return reader::unseen_caller_text(r) +
@@ -545,7 +545,7 @@ std::string recording::of_sleepers(const reader::report& r) const {
          (options_.details ? "" : "; --details shows the stacks");
 }
 
-/// The reason why the report has no table, in one line; empty if it has one.
+/// The reason why the report has no table, in one line; empty if it has a table.
 std::string recording::nothing_to_show(const reader::report& r, const access::recorded_calls& calls) const {
   const bool of_process = options_.pid_given->count() != 0;
   if (calls.processes == 0 && !r.deadlocks.empty()) return "";
@@ -564,9 +564,9 @@ std::string recording::nothing_to_show(const reader::report& r, const access::re
   return hardly_any_use(r, calls);
 }
 
-/// The sentence about a program that hardly uses what is recorded; empty: it does.
+/// The sentence for a program that hardly uses recorded objects; empty if the program does use them.
 std::string recording::hardly_any_use(const reader::report& r, const access::recorded_calls& calls) const {
-  // Fewer calls are taken for those of libraries, which lock a few mutexes while they are loaded.
+  // Fewer calls may come from libraries, which lock a few mutexes while they are loaded.
   constexpr std::uint64_t few = 100;
   const bool any_waiting = calls.contended != 0 || !r.deadlocks.empty() ||
                            std::any_of(r.rows.begin(), r.rows.end(), [](const reader::row& w) {
@@ -585,7 +585,7 @@ std::string recording::hardly_any_use(const reader::report& r, const access::rec
                "compile it with -DUSHER_RECORD",
                who, times) +
            others;
-  // What processes without the record did was not seen: no sentence says that the program hardly uses locks.
+  // If unrecorded processes exist, no sentence claims that the program hardly uses locks.
   if (reader::unseen_share(r) >= reader::much_unseen && unrecorded_.empty())
     return fmt::format("{} hardly uses pthread locks ({}), but {}{}{}", who, times, reader::off_cpu_text(r),
                        of_sleepers(r), others);
@@ -603,8 +603,8 @@ std::string recording::hardly_any_use(const reader::report& r, const access::rec
       calls.all() == 0 ? "does not use" : "hardly uses", times, unseen);
 }
 
-/// The lock of the recorded processes if all have the same, else empty. It may differ from the option: the command may
-/// be `usher run --lock twa -- ...` itself.
+/// The lock of the recorded processes if all have the same, else empty. It may differ from the option: the command
+/// itself may be `usher run --lock twa -- ...`.
 std::string recording::lock_of_processes(const contract::view& record) const {
   std::string one;
   for (std::uint32_t i = record.head().processes.load(); i-- > 0;) {
@@ -617,10 +617,10 @@ std::string recording::lock_of_processes(const contract::view& record) const {
   return one;
 }
 
-/// Writes the table and all files, the others also if one cannot be written. `nothing`: the reason why there is no table.
+/// Writes the table and all files, even if one of them cannot be written. `nothing`: the reason why there is no table.
 /// False: a file could not be written.
 bool recording::write_files(const reader::report& r, const std::string& nothing) {
-  // Where nothing was recorded, --details still shows the stacks of sleeping threads.
+  // If nothing was recorded, --details still shows the stacks of sleeping threads.
   const bool has_text = nothing.empty() || (options_.details && reader::unseen_share(r) >= reader::much_unseen);
   const std::string text = has_text ? reader::as_text(r, {options_.top, options_.details}) : nothing + "\n";
   if (!nothing.empty()) support::report_error("stat: {}", nothing);
@@ -630,7 +630,7 @@ bool recording::write_files(const reader::report& r, const std::string& nothing)
     std::FILE* const to = options_.pid_given->count() != 0 && !files_.text.wanted() ? stdout : stderr;
     std::fputs(text.c_str(), to);
   }
-  // Invalid bytes are replaced: names in programs may contain bytes that are not UTF-8.
+  // Names in programs may contain bytes that are not UTF-8; these are replaced.
   const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
   if (files_.json.wanted())
     written = files_.json.write(reader::as_json(r).dump(2, ' ', false, lenient) + "\n") && written;
@@ -647,7 +647,7 @@ int recording::write_report(int status) {
   const std::vector<std::uint32_t> modules =
       asleep_ ? reader::add_modules(copy.view(), asleep_->modules) : std::vector<std::uint32_t>();
   const std::unique_ptr<reader::symbols> names = reader::names_of(copy.view(), {}, place_);
-  // The files contain the stacks of all rows, not only of the hottest.
+  // The files contain the stacks of all rows; the text only those of the hottest rows.
   const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
   reader::report r = reader::read_report(
       copy.view(), time, *names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top, &watch_.ids());
@@ -658,7 +658,7 @@ int recording::write_report(int status) {
   r.usher = USHER_VERSION;
   r.seconds = time.seconds(time.end - time.begin);
   r.runs_on = runs_on_;
-  // The libraries write both fields, and the program may write others: they only choose sentences.
+  // Libraries write both fields, and the program may forge them: they only choose sentences.
   const contract::header& head = copy.view().head();
   const bool is_recorded = contract::read(head.opened) != 0;
   r.sees_all_kinds = is_recorded && contract::read(head.partial) == 0;
@@ -691,7 +691,7 @@ int recording::write_report(int status) {
   return !written && status == 0 ? int{support::cannot_start} : status;
 }
 
-/// The reason why the text is no valid duration in seconds; empty if it is one.
+/// The reason why the text is not a valid duration in seconds; empty if it is valid.
 std::string no_duration(const std::string& text) {
   char* rest = nullptr;
   const double v = std::strtod(text.c_str(), &rest);
@@ -716,7 +716,7 @@ int record_process(const stat_options& o, outputs& files, const support::signal_
     const auto left = limit ? std::chrono::duration_cast<std::chrono::milliseconds>(*limit - steady_clock::now())
                             : std::chrono::milliseconds(std::chrono::hours(24 * 365));
     const auto stops = [&] { return interrupted() || watch.has_ended(); };
-    // A process that makes no call makes no record, but its threads can be sampled.
+    // A process that makes no call makes no record, but its threads can still be sampled.
     none = std::make_unique<access::record_file>(o.record);
     threads = std::make_unique<reader::thread_sampler>(none->live(), reader::thread_sampler::place::child);
     const access::seen_ids nobody;
@@ -741,7 +741,7 @@ int record_process(const stat_options& o, outputs& files, const support::signal_
     return cannot_be_recorded;
   }
   process.cost = {attachment.stopped_seconds(), attachment.stopped_threads()};
-  if (file == nullptr) file = std::move(none);  // without any call
+  if (file == nullptr) file = std::move(none);  // a record without calls
   return recording(o, files, *file).observe(process, limit, end, std::move(threads));
 }
 

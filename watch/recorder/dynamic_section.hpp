@@ -1,9 +1,9 @@
 // The names in a module's dynamic section (DT_NEEDED, DT_SONAME), read within the bounds of its program headers.
 //
-// An address in a dynamic section may be relocated or not: glibc relocates it only where the section is writable. Its
-// size does not tell which, because a module may be linked for any address; gVisor's vDSO is linked for the top of the
-// address space. So an address is used only if it, as it is or plus the load address, lies in a segment that the
-// loader has mapped (PT_LOAD). Where both do, it is not known which one is meant, and there are no names.
+// The loader may or may not have relocated an address in a dynamic section: glibc relocates it only if the section is
+// writable. The size of the address does not show this, because a module may be linked for any address; gVisor's vDSO
+// is linked for the top of the address space. So an address is used only if it, or its sum with the load address, lies
+// in a loaded segment (PT_LOAD). If both do, the right one is not known, and no names are read.
 #pragma once
 
 #include <link.h>
@@ -15,9 +15,9 @@
 
 namespace usher::recorder {
 
-/// What dl_iterate_phdr() tells of a module.
+/// What dl_iterate_phdr() reports about a module.
 struct module_headers {
-  std::uintptr_t bias = 0;  ///< the load address, less the address that the module is linked for
+  std::uintptr_t bias = 0;  ///< the load address − the address for which the module is linked
   const ElfW(Phdr) * all = nullptr;
   unsigned number = 0;
 
@@ -31,7 +31,7 @@ struct module_headers {
     return false;
   }
 
-  /// The size of the dynamic section at this address, 0 if there is none.
+  /// The size of the dynamic section at this address; 0 if it has none.
   std::size_t dynamic_at(std::uintptr_t address) const {
     for (unsigned i = 0; i < number; i++)
       if (all[i].p_type == PT_DYNAMIC && bias + all[i].p_vaddr == address)
@@ -42,7 +42,7 @@ struct module_headers {
 
 class dynamic_section {
  public:
-  /// `place` is the section's address according to the loader (`l_ld`).
+  /// `place` is the section's address in the loader's entry (`l_ld`).
   dynamic_section(const void* place, const module_headers& module) : begin_(static_cast<const ElfW(Dyn) *>(place)) {
     const std::size_t room = module.dynamic_at(reinterpret_cast<std::uintptr_t>(place)) / sizeof *begin_;
     while (entries_ < room && begin_[entries_].d_tag != DT_NULL) entries_++;
@@ -75,7 +75,7 @@ class dynamic_section {
   }
 
   const ElfW(Dyn) * begin_;
-  std::size_t entries_ = 0;  ///< before DT_NULL
+  std::size_t entries_ = 0;  ///< without DT_NULL
   const char* strings_ = nullptr;
   std::size_t size_ = 0;  ///< of the string table; 0: none
 };

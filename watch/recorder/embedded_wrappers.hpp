@@ -1,6 +1,8 @@
-// The functions that embedded locks call while they are recorded (usher/platform/native/recorded.hpp), in the shapes of wrappers.hpp.
+// The functions that embedded locks call while they are recorded (usher/platform/native/recorded.hpp), made from
+// wrappers.hpp.
 //
-// The operations are the program's own code, which may be unloaded later: no pointer to one is kept after its call.
+// The operations passed here are the program's own code, which may be unloaded later: no pointer to them is kept after
+// the call.
 #pragma once
 
 #include <cerrno>
@@ -38,7 +40,7 @@ struct embedded_wrappers {
     S::released(embedded_mutex{{mutex}}, USHER_CALLER, failing_with(0, unlock, context));
   }
 
-  /// Whether a wait for an embedded condition variable has a deadline is not known.
+  /// A wait for an embedded condition variable may have a deadline, so it is recorded as if it had one.
   static bool wait(const void* condition, const void* mutex, operation wait, void* context) {
     const embedded_waited_condition waited{waited_condition{{condition}, mutex, false}};
     return wait_on<S>(waited, {USHER_CALLER, true}, failing_with(ETIMEDOUT, wait, context)) == 0;
@@ -72,15 +74,15 @@ struct embedded_wrappers {
                                                      .release = release};
 
  private:
-  /// Whether an operation may end at a deadline. Then its context is the caller's variable with the deadline
-  /// (record_calls), else the object itself.
+  /// Whether an operation may time out. If so, `context` is the caller's variable with the deadline (record_calls),
+  /// else the object itself.
   static bool may_time_out(const void* object, const void* context) { return context != object; }
   static auto failing_with(int error, operation call, void* context) {
     return [error, call, context] { return call(context) ? 0 : error; };
   }
 };
 
-/// The tables for a sink.
+/// The tables of functions that record into a sink.
 template <class S>
 constexpr recorded_tables tables_of() {
   const native_detail::record_calls* embedded = nullptr;

@@ -1,6 +1,6 @@
-// A cache of values by key, shared by all threads and signal handlers without a lock. An entry has two words, which
-// are read and written separately: the value, and key ^ value as a check. So a mixture of words of two entries, or of
-// an old and a new one, is not taken for an entry.
+// A lock-free cache of values by key, shared by all threads and signal handlers. An entry has two words, which are read
+// and written separately: the value, and key ^ value as a check. So words of two different entries, or of an old and a
+// new one, are not accepted as an entry.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return x ^ x >> 29;
 }
 
-/// `number`: of entries. A key has two entries, next to each other; a later value may replace an earlier one.
+/// `number` of entries. Each key may be in two adjacent entries; a later value may replace an earlier one.
 template <unsigned number>
 class found_values {
  public:
-  /// 0: none is known.
+  /// Returns 0 if no value is known.
   std::uint64_t get(std::uint64_t key) const {
     for (const unsigned second : {0u, 1u}) {
       const entry& e = entries_[(key % number) ^ second];

@@ -2,15 +2,15 @@
 // of a signal. Sources: the psABI of x86-64; "DWARF for the Arm 64-bit Architecture" (AADWARF64); for the signal frame
 // of AArch64, struct rt_sigframe of Linux, whose layout is part of its interface to programs.
 //
-// AArch64 differs from x86-64 in this:
+// AArch64 differs from x86-64 as follows:
 //   - The return address is in a register, x30, until the function saves it. So a function that a signal has
-//     interrupted may have no frame: its CFA is the stack pointer. A call overwrites x30, so it is known only in the
+//     interrupted may have no frame: its CFA is the stack pointer. A call overwrites x30, so x30 is known only in the
 //     innermost frame and in frames that a signal has interrupted.
-//   - Return addresses may be signed (pointer authentication), where DW_CFA_AARCH64_negate_ra_state says so. The
+//   - Return addresses may be signed (pointer authentication) where DW_CFA_AARCH64_negate_ra_state is given. The
 //     signature is removed, not checked.
-//   - A frame record, to which x29 points, may be anywhere in its frame. So a step by it does not find the stack
-//     pointer: only a lower bound.
-//   - A signal handler returns to the vDSO, which has no tables for this place: only its instructions tell.
+//   - x29 points to a frame record, which may lie anywhere in its frame. So a step by the frame pointer yields only a
+//     lower bound of the stack pointer.
+//   - A signal handler returns to the vDSO, which has no tables for this address. It is recognised by its instructions.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,14 @@ namespace usher::recorder {
 enum dwarf_register : unsigned { rbx = 3, rbp = 6, rsp = 7, r12 = 12, r13 = 13, r14 = 14, r15 = 15, rip = 16 };
 
 struct machine {
-  static constexpr unsigned columns = 17;    ///< of the unwind tables that are followed
-  static constexpr unsigned registers = 17;  ///< and `pc`, if it has no column
+  static constexpr unsigned columns = 17;    ///< the unwind tables' columns that are evaluated
+  static constexpr unsigned registers = 17;  ///< the columns, and `pc` if it has no column
   static constexpr unsigned sp = rsp, frame = rbp, pc = rip, return_column = rip;
   static constexpr std::uint64_t survive_calls = 1u << rbx | 1u << rbp | 0xfu << r12;
   static constexpr bool signs_returns = false;
   static constexpr bool frame_pointer_finds_sp = true;
   static constexpr unsigned address_bits = 47;
-  static constexpr std::size_t room = 1792;  ///< bytes that a walk needs
+  static constexpr std::size_t room = 1792;  ///< bytes for the state of a walk
 
   /// Reads the registers of the function into which this is inlined. `r` is the first of registers::r.
   [[gnu::always_inline]] static std::uint64_t read(std::uint64_t* r) {
@@ -70,17 +70,18 @@ struct machine {
         : "x16", "x17", "memory");
     return survive_calls | 1u << x30 | 1u << sp | std::uint64_t{1} << pc;
   }
-  /// Does nothing on processors without pointer authentication.
+  /// Has no effect on processors without pointer authentication.
   static std::uint64_t without_signature(std::uint64_t address) {
     register std::uint64_t in_x30 __asm__("x30") = address;
-    __asm__("hint 7" : "+r"(in_x30));  // xpaclri, in the form that older assemblers and processors know
+    __asm__("hint 7" : "+r"(in_x30));  // xpaclri, as a hint, which older assemblers and processors accept
     return in_x30;
   }
 
-  /// The instructions to which a handler returns: mov x8, #__NR_rt_sigreturn; svc #0.
+  /// The instructions at a handler's return address: mov x8, #__NR_rt_sigreturn; svc #0.
   static constexpr std::uint32_t signal_return[] = {0xd2801168, 0xd4000001};
-  /// The place of x0 above the stack pointer there: after a siginfo_t, and in the ucontext after what precedes its
-  /// mcontext, aligned to 16 bytes, and after the fault address. Then x1 to x30, the stack pointer and the pc follow.
+  /// The distance of the saved x0 from the stack pointer at these instructions: a siginfo_t, the part of the ucontext
+  /// before its mcontext, aligned to 16 bytes, and the fault address. x1 to x30, the stack pointer and the pc follow
+  /// x0.
   static constexpr std::uint64_t saved_by_signal = 128 + 176 + 8;
 };
 

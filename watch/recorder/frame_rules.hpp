@@ -1,9 +1,9 @@
 // Computes a caller's registers by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception
-// frames"; frame_machine.hpp has the processor's part). Memory is read by readable_memory. An unsupported table counts
-// as a failure, which unwind.hpp handles.
+// frames"). frame_machine.hpp has the differences between processors. Memory is read by readable_memory. An unsupported
+// table counts as a failure, which unwind.hpp handles.
 //
-// The attacker is the author of a module's tables: offsets, lengths, register numbers and expressions may be any.
-// tests/unit/unwind_test.cpp plays this role (tables_with_errors, tables_that_lie, hostile_tables).
+// The attacker is the author of a module's tables: offsets, lengths, register numbers and expressions may have any
+// value. tests/unit/unwind_test.cpp has such tables (tables_with_errors, tables_that_lie, hostile_tables).
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace usher::recorder {
 struct registers {
   static constexpr unsigned number = machine::registers;
   std::uint64_t r[number];
-  std::uint64_t known;  ///< bits
+  std::uint64_t known;  ///< one bit for each known register
 
   bool knows(std::uint64_t i) const { return i < number && (known >> i & 1) != 0; }
   void set(unsigned i, std::uint64_t value) {
@@ -28,12 +28,12 @@ struct registers {
   void forget(unsigned i) { known &= ~(std::uint64_t{1} << i); }
 };
 
-/// A module's unwind tables. No memory outside of [low, high) is read.
+/// A module's unwind tables. Memory outside of [low, high) is not read.
 struct tables {
-  static constexpr std::uintptr_t reach = 0x7fffffff;  ///< of the 32-bit distances from the header
+  static constexpr std::uintptr_t reach = 0x7fffffff;  ///< range of the 32-bit distances from the header
 
-  /// `begin` and `end` bound the module. If its segments are not adjacent, its tables may lie outside: then low and
-  /// high are wide bounds, and `memory` checks each page.
+  /// `begin` and `end` bound the module. If its segments are not adjacent, its tables may lie outside: then `low` and
+  /// `high` are wide bounds, and `memory` checks each page.
   tables(std::uintptr_t header, readable_memory* memory, std::uintptr_t begin, std::uintptr_t end)
       : header(header), memory(memory) {
     const bool inside = header >= begin && header < end;
@@ -41,7 +41,7 @@ struct tables {
     high = inside ? end : header + reach;
   }
 
-  std::uintptr_t header;  ///< .eh_frame_hdr
+  std::uintptr_t header;  ///< address of .eh_frame_hdr
   readable_memory* memory;
   std::uintptr_t low, high;
 };
@@ -50,17 +50,17 @@ struct tables {
 struct frame_rules {
   enum how : std::uint8_t { same, undefined, at_offset, is_offset, in_register, at_expression, is_expression };
   struct rule {
-    std::int32_t value;  ///< offset from the CFA, register, or the expression's distance from the header
+    std::int32_t value;  ///< offset from the CFA, register number, or the expression's distance from the header
     how kind;
   };
   rule of[machine::columns];
-  rule cfa;  ///< is_offset from cfa_register, or is_expression
+  rule cfa;  ///< is_offset (from cfa_register) or is_expression
   std::uint8_t cfa_register;
-  bool interrupted;    ///< a signal's frame: its caller was interrupted between two instructions
+  bool interrupted;    ///< the frame of a signal: its caller was interrupted between two instructions
   bool signed_return;  ///< the return address is signed
 };
 
-/// Reads values from [at, end). Values beyond the end, or in memory that cannot be read, are zero and clear `ok`.
+/// Reads values from [at, end). A value beyond the end, or in memory that cannot be read, is zero and clears `ok`.
 class table_reader {
  public:
   table_reader(const tables& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
@@ -98,8 +98,8 @@ class table_reader {
     return std::int64_t(value);
   }
 
-  /// Reads a pointer in an encoding of .eh_frame (DW_EH_PE_*). Indirect pointers are not followed: only personality
-  /// routines have them.
+  /// Reads a pointer in an encoding of .eh_frame (DW_EH_PE_*). Indirect pointers are not followed, since only
+  /// personality routines have them.
   std::uint64_t pointer(std::uint8_t encoding) {
     const std::uint64_t base = (encoding & 0x70) == 0x10 ? at : 0;
     if ((encoding & 0x70) > 0x10) fail();
@@ -134,7 +134,7 @@ class table_reader {
   const tables& in_;
 };
 
-/// The fields of a frame description entry (FDE) and of its common information entry (CIE), up to their instructions.
+/// The fields of a frame description entry (FDE) and of its common information entry (CIE), without their instructions.
 class frame_entry {
  public:
   /// Reads the FDE at `fde`. False if it does not cover `address`.
@@ -151,18 +151,18 @@ class frame_entry {
     return r.ok && address >= begin && address - begin < size;
   }
 
-  std::uint64_t begin = 0;  ///< of the code
+  std::uint64_t begin = 0;  ///< address of the code
   std::uint64_t code_align = 1;
   std::int64_t data_align = 1;
   bool interrupted = false;
   std::uint8_t pointers_ = 0;
-  std::uintptr_t common_from = 0, common_to = 0, from = 0, to = 0;  ///< instructions
+  std::uintptr_t common_from = 0, common_to = 0, from = 0, to = 0;  ///< bounds of the CIE's and the FDE's instructions
 
  private:
   static table_reader record(const tables& in, std::uintptr_t at) {
     table_reader r(in, at, in.high);
     const auto size = r.get<std::uint32_t>();
-    if (size == 0 || size > r.end - r.at) r.fail();  // also for 64-bit records: modules are not that large
+    if (size == 0 || size > r.end - r.at) r.fail();  // also for records with a 64-bit length: modules are smaller
     r.end = r.at + size;
     if (!r.ok) r.end = r.at;
     return r;
@@ -191,10 +191,10 @@ class frame_entry {
         else if (*c == 'L')
           r.get<std::uint8_t>();
         else if (*c == 'P')
-          r.pointer(r.get<std::uint8_t>() & 0x0f);  // its value is not wanted
+          r.pointer(r.get<std::uint8_t>() & 0x0f);  // skips the personality routine
         else if (*c == 'S')
           interrupted = true;
-        else if (!machine::signs_returns || (*c != 'B' && *c != 'G'))  // AArch64: the second key; tagged memory
+        else if (!machine::signs_returns || (*c != 'B' && *c != 'G'))  // AArch64: B is the second key, G tagged memory
           return false;
       }
       if (size > tables::reach || after < r.at) return false;
@@ -210,12 +210,13 @@ class frame_entry {
   bool augmented_ = false;
 };
 
-/// Work area of find_rules() and evaluate(), provided by the caller: the stack of a signal handler may be too small
-/// for it.
+/// Work area of find_rules() and evaluate(), provided by the caller, since it may be too large for a signal handler's
+/// stack.
 struct rule_room {
-  static constexpr unsigned deepest = 4;       ///< gcc and glibc's assembly remember one state, rarely two
-  static constexpr unsigned most_values = 16;  ///< of an expression; chosen: the signal trampoline's have 2
-  frame_rules rules;                           ///< found by find_rules()
+  static constexpr unsigned deepest = 4;  ///< gcc's tables and glibc's assembly remember one state, rarely two
+  /// On an expression's stack; chosen: the signal trampoline's expressions need 2
+  static constexpr unsigned most_values = 16;
+  frame_rules rules;  ///< found by find_rules()
   frame_rules initial, remembered[deepest];
   frame_entry entry;
   std::uint64_t values[most_values];
@@ -247,8 +248,8 @@ class rule_program {
     return r.ok;
   }
 
-  /// Executes one instruction. False if it is unknown, if it remembers one state too many, or if it restores one that
-  /// was not remembered.
+  /// Executes one instruction. False if it is unknown, if too many states are remembered, or if no remembered state is
+  /// left to restore.
   bool execute(table_reader& r, frame_rules& rules) {
     const auto number = [&] { return unsigned(std::min(r.uleb(), std::uint64_t{~0u})); };
     const auto scaled = [&] { return std::int64_t(r.uleb() * std::uint64_t(entry_.data_align)); };
@@ -294,7 +295,7 @@ class rule_program {
 
   static void set_rule(table_reader& r, frame_rules& rules, unsigned i, frame_rules::how how, std::int64_t value) {
     if (value != std::int32_t(value)) r.fail();
-    if (i < machine::columns) rules.of[i] = {std::int32_t(value), how};  // vector registers are not needed
+    if (i < machine::columns) rules.of[i] = {std::int32_t(value), how};  // vector registers are ignored
   }
   static void set_cfa_offset(table_reader& r, frame_rules& rules, unsigned i, std::int64_t offset) {
     if (i >= machine::columns || offset != std::int32_t(offset)) r.fail();
@@ -330,13 +331,13 @@ class rule_program {
   const frame_entry& entry_;
   rule_room& room_;
   std::uint64_t location_ = 0;
-  unsigned depth_ = 0;  ///< of room_.remembered
+  unsigned depth_ = 0;  ///< number of states in room_.remembered
 };
 
-/// Searches the sorted table for the only FDE that may cover the address. 0 if there is none.
+/// Searches the sorted table for the only FDE that may cover the address. Returns 0 if there is none.
 [[gnu::cold, gnu::noinline]] inline std::uintptr_t find_entry(const tables& in, std::uint64_t address) {
-  // The layout of .eh_frame_hdr: version (1); 4 bytes of a pointer to .eh_frame; the number of rows as udata4; rows of
-  // two sdata4, which are the distances of the code and of its FDE from the header.
+  // .eh_frame_hdr contains: the version (1); a 4-byte pointer to .eh_frame; the number of rows as udata4; rows of two
+  // sdata4, the distances of the code and of its FDE from the header.
   table_reader head(in, in.header, in.high);
   const auto version = head.get<std::uint8_t>(), frames = head.get<std::uint8_t>();
   const auto numbers = head.get<std::uint8_t>(), rows = head.get<std::uint8_t>();
@@ -359,7 +360,7 @@ class rule_program {
   return first != 0 ? field(std::uint64_t{first} * 8 - 4) : 0;
 }
 
-/// Sets room.rules to the rules at an address. False if there are none or if they are not supported.
+/// Sets room.rules to the rules at an address. False if the tables have none, or unsupported ones.
 [[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, rule_room& room) {
   const std::uintptr_t fde = find_entry(in, address);
   ::new (&room.entry) frame_entry;
@@ -369,7 +370,7 @@ class rule_program {
 /// Evaluates one DWARF expression (DWARF 5, 2.5).
 class expression_machine {
  public:
-  /// The expression lies at the distance `where` from the tables' header. It may read `memory`.
+  /// The expression lies at distance `where` from the tables' header, and may read `memory`.
   expression_machine(const tables& in, std::int32_t where, const registers& from, readable_memory& memory,
                      rule_room& room)
       : r_(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high),
@@ -382,7 +383,7 @@ class expression_machine {
     begin_ = r_.at;
   }
 
-  /// Runs the expression. *first is pushed before it begins, unless `first` is null. False if it fails.
+  /// Runs the expression. Unless `first` is null, *first is pushed before. False if the expression fails.
   bool run(const std::uint64_t* first, std::uint64_t& result) {
     if (first != nullptr) push(*first);
     for (unsigned steps = 0; r_.more(); steps++)
@@ -393,7 +394,7 @@ class expression_machine {
   }
 
  private:
-  static constexpr unsigned longest = 256;  // operations; chosen
+  static constexpr unsigned longest = 256;  // number of operations; chosen
 
   /// Executes one operation. False if it is unknown.
   bool execute(std::uint8_t op) {
@@ -427,7 +428,7 @@ class expression_machine {
     return true;
   }
 
-  /// Executes an operation that replaces the two values on top of the stack by one. False if `op` is none; execute()
+  /// Executes an operation that replaces the top two values by one. False if `op` is not such an operation; execute()
   /// has already handled the other operations in this range.
   bool combine(std::uint8_t op) {
     if (op < 0x1a || op > 0x2e) return false;
@@ -482,8 +483,8 @@ class expression_machine {
   unsigned depth_ = 0;
 };
 
-/// Evaluates the expression at the distance `where` from the tables' header. *first is pushed before it begins, unless
-/// `first` is null. The expression may read `memory`.
+/// Evaluates the expression at distance `where` from the tables' header. Unless `first` is null, *first is pushed
+/// before. The expression may read `memory`.
 [[gnu::cold, gnu::noinline]] inline bool evaluate(const tables& in, std::int32_t where, const registers& from,
                                                   const std::uint64_t* first, readable_memory& memory, rule_room& room,
                                                   std::uint64_t& result) {

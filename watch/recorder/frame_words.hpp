@@ -1,5 +1,5 @@
-// The rules of a frame as one word, which can be kept in a table without a lock. Most rules of gcc, clang and the C
-// library fit. With the steps that both processors take by rules.
+// The rules of a frame, packed into one word, which a table can keep without a lock. Most rules of gcc, clang and the C
+// library fit. This file also has the steps by packed rules.
 //
 //                    x86-64                                      AArch64
 //     bits  0 – 1    kind                                        kind
@@ -9,9 +9,10 @@
 //                                                                10: CFA's offset / 16
 //     each saved     6: distance from the CFA / 8                4: place, 1 to 15, of 8 bytes
 //     register       rbx, rbp, r12 to r15                        x19 to x30
-//     saved          always: return address at CFA - 8           only if the word says so; else it is in x30
+//     return         always at CFA − 8                           saved only if x30 has a place; else in x30
+//     address
 //
-// A saved register whose number is 0 is not saved.
+// A register whose number in the word is 0 is not saved.
 #pragma once
 
 #include <cstdint>
@@ -23,25 +24,25 @@ namespace usher::recorder {
 
 enum word_kind : std::uint64_t { nothing, by_frame, outermost, no_rules };
 
-/// Whether a frame with this CFA may be outside of the present frame. A called function has its return address in its
-/// frame; an interrupted one may have it in the register instead, and no frame.
+/// Whether a frame with this CFA may be the caller of the present one. A called function has its return address in its
+/// frame; an interrupted function may have it in the register instead, and have an empty frame.
 inline bool may_follow(const registers& regs, std::uint64_t cfa) {
   const bool may_be_empty = machine::return_column != machine::pc && regs.knows(machine::return_column);
   return cfa > regs.r[machine::sp] || (may_be_empty && cfa == regs.r[machine::sp]);
 }
 
-/// The last step of a return: `regs` has the caller's registers.
+/// The last part of a step: `regs` already has the caller's registers.
 inline void return_from(registers& regs, bool is_signed) {
   if constexpr (machine::return_column != machine::pc) {
     const std::uint64_t address = regs.r[machine::return_column];
     regs.set(machine::pc, is_signed ? machine::without_signature(address) : address);
-    regs.forget(machine::return_column);  // the caller's call has overwritten it
+    regs.forget(machine::return_column);  // the caller's call instruction has overwritten it
   } else {
     (void)regs, (void)is_signed;
   }
 }
 
-/// Whether a frame cannot be left by rules that need this base, because a step by the frame pointer found none.
+/// Whether rules with this base cannot be applied, because an earlier step by the frame pointer lost the stack pointer.
 inline bool lacks_sp(unsigned base, const registers& regs) {
   return !machine::frame_pointer_finds_sp && base == machine::sp && !regs.knows(machine::sp);
 }
@@ -55,7 +56,7 @@ inline unsigned base_of(std::uint64_t word) {
   return bases[word >> 2 & 7];
 }
 
-/// The rules as a word; `nothing` if they do not fit into one.
+/// The rules, packed into a word; `nothing` if they do not fit.
 inline std::uint64_t packed(const frame_rules& rules) {
   using r = frame_rules;
   if (rules.of[rip].kind == r::undefined) return outermost;
@@ -101,7 +102,8 @@ inline unsigned base_of(std::uint64_t word) {
   return bases[word >> 2 & 3];
 }
 
-/// The places of the saved registers in a word, counted from the CFA or from the base. `nothing` if one has no place.
+/// The places of the saved registers in a word, counted from the CFA or from the base. `nothing` if a register does not
+/// fit.
 inline std::uint64_t places(const frame_rules& rules, bool from_cfa) {
   using r = frame_rules;
   std::uint64_t word = by_frame;

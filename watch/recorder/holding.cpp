@@ -5,7 +5,7 @@
 namespace usher::recorder {
 namespace {
 
-/// Whether a window of the mutex's successive owners is being recorded.
+/// Whether a window, a list of the mutex's successive owners, is being recorded.
 bool has_window(const recorded_thread& me, const contract::object& o) {
   const contract::detail* const d = existing_detail(me, o);
   return d != nullptr && d->window.load(std::memory_order_relaxed) != 0;
@@ -13,12 +13,12 @@ bool has_window(const recorded_thread& me, const contract::object& o) {
 
 constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: two readings of the clock are 1 % of it
 
-/// The number of acquisitions for which the next timed hold stands. One if acquisitions are so far apart that timing
-/// costs little; else up to about 256, at random, so that the sample does not follow a period of the program.
+/// The number of acquisitions that the next timed hold represents: one, if acquisitions are so far apart that timing
+/// costs little; else random, up to about 256, so that the sample does not follow a period of the program.
 std::uint32_t next_interval(recorded_thread& me, const contract::object& o, std::uint64_t apart, std::uint64_t now) {
   if (me.of->hold_times.load(std::memory_order_relaxed) != 0 || apart >= far_apart || has_window(me, o)) return 1;
-  // The first thousand holds are all timed, then gradually fewer: in a short run a few timed holds must not stand for
-  // many.
+  // The first thousand holds are all timed, later ones more and more rarely: in a short run a few timed holds must not
+  // represent many.
   constexpr std::uint64_t most = 256;
   const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed) / 512;
   if (n <= 1) return 1;
@@ -26,17 +26,16 @@ std::uint32_t next_interval(recorded_thread& me, const contract::object& o, std:
   return std::uint32_t(mean / 2 + (((now * 0x9e3779b97f4a7c15u) >> 40) * mean >> 24)) + 1;
 }
 
-/// The least number of holds in an interval whose length shows how far apart they are. Chosen.
+/// An interval between two timed holds shows how far apart holds are only if it has this number of holds. Chosen.
 constexpr std::uint32_t least_light_interval = 16;
 
-/// Whether threads may count the acquisitions of this mutex, whose holds follow each other closely.
+/// Whether threads may count this mutex's acquisitions in their own slots, as its holds follow each other closely.
 bool is_for_threads(const recorded_thread& me, const contract::object& o) {
   return o.acquisitions.load(std::memory_order_relaxed) >= contract::least_counted_by_threads &&
          (o.depth_and_kind.load(std::memory_order_relaxed) & contract::changes_hands) == 0 &&
          me.of->hold_times.load(std::memory_order_relaxed) == 0 && !has_window(me, o);
 }
-/// Records the owner in the mutex's window of successive owners. Opens a window from time to time if the mutex is
-/// contended.
+/// Records the owner in the mutex's open window. Opens a window from time to time if the mutex is contended.
 void record_owner(recorded_thread& me, contract::object& o, std::uint64_t now) {
   contract::detail* const detail = existing_detail(me, o);
   if (detail == nullptr) return;
@@ -59,8 +58,8 @@ void record_owner(recorded_thread& me, contract::object& o, std::uint64_t now) {
     r.file.window(i).object.store(me.index(o) + 1, std::memory_order_relaxed);
     d.windows.store(d.windows.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     d.window.store(w, std::memory_order_relaxed);
-    // While the window is open, each hold is recorded and timed (next_interval()). The next timed hold stands for the
-    // holds that were not timed so far.
+    // While the window is open, each hold is recorded and timed (next_interval()). The next timed hold represents the
+    // holds that were not timed before.
     const std::uint32_t countdown = o.mutex.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
                         left = countdown & 0xffff;
     o.depth_and_kind.store(o.depth_and_kind.load(std::memory_order_relaxed) & ~contract::counted_by_threads,
@@ -70,7 +69,7 @@ void record_owner(recorded_thread& me, contract::object& o, std::uint64_t now) {
   contract::window& window = r.file.window(w - 1);
   const std::uint32_t n = window.count.load(std::memory_order_relaxed);
   if (n >= contract::window::length)
-    return d.window.store(0, std::memory_order_relaxed);  // a jump out of a signal handler had skipped the last line
+    return d.window.store(0, std::memory_order_relaxed);  // a longjmp() out of a signal handler skipped the line below
   window.owners[n].store(std::uint16_t(me.name - 1), std::memory_order_relaxed);
   window.end.store(now, std::memory_order_relaxed);
   window.count.store(n + 1, std::memory_order_release);
@@ -97,7 +96,7 @@ void settle_light_hold(recorded_thread& me) {
   contract::object& o = *me.light_object;
   const std::uint32_t depth = me.light_depth, attributes = o.depth_and_kind.load(std::memory_order_relaxed);
   forget_light_hold(me);
-  // Does nothing if another thread has ended the hold, or if the entry is now another object's.
+  // Does nothing if another thread has ended the hold, or if the entry now belongs to another object.
   if (o.key.load(std::memory_order_relaxed) != me.key_for(mutex) || (attributes & contract::counted_by_threads) == 0)
     return;
   if (depth != 0) o.depth_and_kind.store(attributes + depth * one_deeper, std::memory_order_relaxed);
@@ -113,7 +112,7 @@ void counted_hold_begins(recorded_thread& me, contract::object& o, const void* m
       me.light_depth++;
       return;
     }
-    forget_light_hold(me);  // another thread has ended it
+    forget_light_hold(me);  // another thread has unlocked the mutex
   }
   if (is_recursive && o.owner.load(std::memory_order_relaxed) == me.name) {
     o.depth_and_kind.store(attributes + one_deeper, std::memory_order_relaxed);
@@ -127,8 +126,8 @@ void counted_hold_begins(recorded_thread& me, contract::object& o, const void* m
     o.hold_begin.store(contract::object::not_timed, std::memory_order_relaxed);
     return;
   }
-  // This hold is the sample. The thread's count of the mutex is added to the entry; a count of another mutex in the
-  // same word is added to that mutex's entry, and replaced.
+  // This hold is timed. The thread's count of this mutex is added to the entry. If the word has the count of another
+  // mutex, this count is added to that mutex's entry, and the word is reused.
   const std::uint32_t index = me.index(o) + 1;
   contract::word64& count = me.slot->counts[contract::counted_at(reinterpret_cast<std::uintptr_t>(mutex))];
   const std::uint64_t counted = count.exchange(index, std::memory_order_relaxed);
@@ -142,10 +141,10 @@ void counted_hold_begins(recorded_thread& me, contract::object& o, const void* m
   hold_begins_slowly(me, o);
 }
 
-// There are three kinds of timed holds, told apart by bits 0 and 1 of hold_begin. 0: the hold stands for all holds
-// since the last such one that have begun without waiters. 1 and 3: it began while others waited, and stands for
-// itself (1) or for beside_waiters() holds (3). 2: it is a sample of a mutex that is counted by threads, and stands
-// for as many holds as counted_hold_begins() says, whether others wait or not.
+// Bits 0 and 1 of hold_begin give the kind of a timed hold. 0: it represents all holds since the last such hold that
+// began without waiters. 1 and 3: it began while others waited, and represents itself (1) or beside_waiters() holds
+// (3). 2: it is a sample of a mutex that is counted by threads, with or without waiters, and represents the number of
+// holds that counted_hold_begins() stored.
 void hold_begins_slowly(recorded_thread& me, contract::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
@@ -162,7 +161,7 @@ void hold_begins_slowly(recorded_thread& me, contract::object& o) {
     o.mutex.waited_before.store(contract::waited_so_far(waiting, now), std::memory_order_relaxed);
     const bool is_one = countdown < least_beside_waiters << 16 || (countdown & 0xffff) <= 1;
     o.hold_begin.store((now & ~std::uint64_t{3}) | (is_one ? 1 : 3), std::memory_order_relaxed);
-  } else if ((countdown & 0xffff) <= 1) {  // each hold, while a window is recorded
+  } else if ((countdown & 0xffff) <= 1) {  // always so while a window is recorded
     if (has_ended(r)) return end_recording(r);
     o.hold_begin.store(now & ~std::uint64_t{3}, std::memory_order_relaxed);
   } else {
@@ -188,7 +187,7 @@ held_charge hold_ends_slowly(recorded_thread& me, contract::object& o) {
     std::uint64_t held = o.held.load(std::memory_order_relaxed) + hold * stands_for;
     std::uint32_t holds = o.holds.load(std::memory_order_relaxed);
     if (holds > 0x80000000u && r.hold_times.load(std::memory_order_relaxed) == 0)
-      held /= 2, holds /= 2;  // the mean stays
+      held /= 2, holds /= 2;  // the mean does not change
     o.held.store(held, std::memory_order_relaxed);
     o.holds.store(holds + stands_for, std::memory_order_relaxed);
     o.mutex.timed.store(o.mutex.timed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -204,8 +203,8 @@ held_charge hold_ends_slowly(recorded_thread& me, contract::object& o) {
       if (hold > d->longest_hold.load(std::memory_order_relaxed))
         d->longest_hold.store(hold, std::memory_order_relaxed);
       if (!is_beside_waiters) {
-        // `apart` is the mean time between holds. Each thread has its own sampling interval, so for a sample the mean
-        // interval is used.
+        // `apart` is the mean time between holds. Each thread has its own sampling interval, so a sample uses the mean
+        // interval.
         if (const std::uint64_t before = d->timed_at.load(std::memory_order_relaxed); before != 0 && now > before) {
           apart = std::max(apart, (now - before) / (is_sample ? mean_light_interval : stands_for));
           is_apart_known = is_sample || stands_for >= least_light_interval;
@@ -237,7 +236,7 @@ held_charge hold_ends_slowly(recorded_thread& me, contract::object& o) {
 
 namespace {
 
-/// Ends a hold without recording its duration.
+/// Ends a hold and does not record its duration.
 void forget_hold(contract::object& o) {
   o.hold_begin.store(0, std::memory_order_relaxed);
   o.mutex.waited_before.store(0, std::memory_order_relaxed);
@@ -258,12 +257,13 @@ held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const 
     else
       return hold_ends_slowly(me, o);
   } else if (owner == 0 && (depth & contract::counted_by_threads) != 0 && !needs_owner) {
-    // Another thread has a light hold, which it does not see end. The mutex gets no further light holds.
+    // Another thread has a light hold and does not see this unlock. The mutex gets no further light holds.
     o.depth_and_kind.store((depth & ~contract::counted_by_threads) | contract::changes_hands,
                            std::memory_order_relaxed);
   } else if (owner != 0 && !needs_owner) {
-    // Most kinds allow this thread to end another's hold. The hold is not charged, since the holder's call chain is
-    // not known here. The fields are written before the unlock: afterwards the next holder writes them.
+    // Most kinds of mutex allow this thread to end another thread's hold. The hold is not charged, since the holder's
+    // call chain is not known here. The fields are written before the unlock, because the next holder writes them
+    // afterwards.
     forget_hold(o);
   }
   return {};

@@ -1,21 +1,21 @@
-// The holder of a recorded mutex records its hold, the hold's duration, and the time for which other threads waited
-// meanwhile. A *hold* is the time from a lock to its unlock.
+// Records the holds of mutexes. A *hold* is the time from a lock to its unlock. The holder records the hold, its
+// duration, and the time for which other threads waited during it.
 //
 // A hold is charged with the time that all waiters together waited during it. object::waiting gives the time that the
 // present waiters have waited so far. During a hold a waiter leaves only if it gives up. So the charge is that time at
-// the end of the hold less that time at its beginning, which is 0 without waiters; a waiter that gives up subtracts
-// its whole wait from the time at the beginning. If short holds begin while threads wait, only a sample of them is
-// charged: a charge is multiplied by the number of holds that the sampled one stands for.
+// the end of the hold less that time at its beginning, which is 0 without waiters; a waiter that gives up subtracts its
+// whole wait from the time at the beginning. If short holds begin while threads wait, only a sample of them is timed,
+// and a charge is multiplied by the number of holds that the timed one represents.
 //
-// A *light hold* writes no cache line that another thread writes, too. A contended mutex whose holds follow each other
-// within about a microsecond gets such holds (contract::counted_by_threads): the first line of its entry would otherwise
-// go from CPU to CPU with the mutex. The thread counts the acquisition in its own slot, and remembers the mutex until
-// its unlock, which then needs no search. A thread has at most one light hold at a time, and counts for eight mutexes;
-// further holds of such mutexes are written into the entry, but not timed. About every 32nd of all these holds of a
-// thread, light or not, is timed, at random. It stands for all holds since the last timed one, and its charge is
-// multiplied likewise. A light hold becomes an ordinary one before its thread waits, so that each circle of waiting
-// holders can be found. After a wait of a millisecond the mutex is recorded without light holds for a while, since its
-// holds may be longer now.
+// A *light hold* writes no cache line that another thread writes. A contended mutex whose holds follow each other
+// within about a microsecond gets light holds (contract::counted_by_threads), because otherwise the first line of its
+// entry would move from CPU to CPU with the mutex. The thread counts the acquisition in its own slot, and remembers the
+// mutex until the unlock, which then needs no search. A thread has at most one light hold at a time, and counts for at
+// most eight mutexes; other holds of such mutexes are written into the entry, but not timed. Of all these holds of a
+// thread, light or not, about every 32nd is timed, at random. It represents all holds since the last timed one, and its
+// charge is multiplied by their number. A light hold becomes an ordinary hold before its thread waits, so that
+// deadlocks can be found. After a wait of a millisecond the mutex is recorded without light holds for a while, since
+// its holds may have become longer.
 #pragma once
 
 #include "watch/recorder/recorder.hpp"
@@ -24,8 +24,8 @@ namespace usher::recorder {
 
 inline constexpr std::uint32_t one_deeper = 1u << 16;  ///< in object::depth_and_kind
 
-/// Switches counting by threads on or off. Called by the holder. It may be switched off only while no hold is being
-/// timed as a sample; the next hold is then timed.
+/// Turns counting by threads on or off. Called by the holder. It may be turned off only while no hold is being timed as
+/// a sample; the next hold is then timed.
 inline void count_by_threads(contract::object& o, bool on) {
   const std::uint32_t before = o.depth_and_kind.load(std::memory_order_relaxed);
   const std::uint32_t now = on ? before | contract::counted_by_threads : before & ~contract::counted_by_threads;
@@ -37,7 +37,7 @@ inline void count_by_threads(contract::object& o, bool on) {
 [[gnu::noinline]] void hold_begins_slowly(recorded_thread& me, contract::object& o);
 
 /// Begins a light hold. Called by the thread that has just locked a mutex that is counted by threads. False if this
-/// hold cannot be a light one.
+/// hold cannot be light.
 inline bool hold_begins_lightly(recorded_thread& me, contract::object& o, const void* mutex, std::uint32_t attributes) {
   if (me.light_mutex != nullptr || me.light_left <= 1) [[unlikely]]
     return false;
@@ -48,14 +48,14 @@ inline bool hold_begins_lightly(recorded_thread& me, contract::object& o, const 
     return false;
   --me.light_left;
   me.light_object = &o;
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // a handler that waits settles the hold
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // a signal handler that waits makes the hold ordinary
   me.light_mutex = mutex;
   there.store(count + contract::one_counted, std::memory_order_relaxed);
   return true;
 }
-/// Begins a hold of a mutex that is counted by threads, if it is not light.
+/// Begins a hold, not a light one, of a mutex that is counted by threads.
 [[gnu::noinline]] void counted_hold_begins(recorded_thread& me, contract::object& o, const void* mutex);
-/// Ends the thread's light hold of the mutex. Called before the unlock. False if the thread has none.
+/// Ends the thread's light hold of the mutex. Called before the unlock. False if the thread has no such hold.
 inline bool light_hold_ends(recorded_thread& me, const void* mutex) {
   if (me.light_mutex != mutex) return false;
   if (me.light_depth != 0) [[unlikely]]
@@ -65,12 +65,12 @@ inline bool light_hold_ends(recorded_thread& me, const void* mutex) {
   return true;
 }
 
-/// Timing a hold takes two readings of the clock, which last longer than many holds. So of short holds that begin
-/// while threads wait, one in eight is timed, at random, and counts as eight (one in 32 if the mutex has been locked
-/// often); long ones are all timed. The result is the same at the beginning and at the end of a hold.
+/// Timing a hold takes two readings of the clock, longer than many holds last. So of the short holds that begin while
+/// threads wait, one in eight is timed, at random, and counts as eight (one in 32 if the mutex has been locked often);
+/// long holds are all timed. The result is the same at the beginning and at the end of a hold.
 inline constexpr std::uint32_t least_beside_waiters = 8;
 inline std::uint32_t beside_waiters(std::uint64_t acquisitions) {
-  return acquisitions >> 16 == 0 ? least_beside_waiters : 32;  // chosen: of 65536 holds 8192 have been timed
+  return acquisitions >> 16 == 0 ? least_beside_waiters : 32;  // chosen: 8192 of 65536 holds are timed by then
 }
 inline bool is_skipped(std::uint64_t acquisitions, std::uint32_t countdown) {
   return countdown >= least_beside_waiters << 16 && (countdown & 0xffff) > 1 &&
@@ -85,7 +85,7 @@ inline void hold_begins(recorded_thread& me, contract::object& o, const void* mu
     return;
   }
   if (me.light_mutex == mutex) [[unlikely]]
-    forget_light_hold(me);  // another thread has ended it
+    forget_light_hold(me);  // another thread has unlocked the mutex
   if (o.owner.load(std::memory_order_relaxed) == me.name && (attributes & contract::recursive) != 0) [[unlikely]] {
     o.depth_and_kind.store(attributes + one_deeper, std::memory_order_relaxed);
     return;
@@ -103,15 +103,14 @@ inline void hold_begins(recorded_thread& me, contract::object& o, const void* mu
 }
 
 struct held_charge {
-  /// Ticks that others waited, to be charged to the call chain of this unlock. 0 if they will be charged to a later
-  /// unlock's.
+  /// Ticks that others waited, to be charged to the call chain of this unlock. 0: they are charged at a later unlock.
   std::uint64_t due = 0;
   std::uint32_t whom = 0;
   contract::kind kind = contract::kind::mutex;
 };
 /// Adds the ticks that others waited during this hold to the object's uncharged time. At most a thousand times a second
-/// in a program, returns all of it, to be charged to the call chain of this unlock; otherwise it is kept for a later
-/// hold.
+/// in a program, it returns the whole uncharged time, to be charged to the call chain of this unlock; otherwise the
+/// time is kept for a later hold.
 held_charge add_charge(recorded_thread& me, contract::object& o, std::uint64_t ticks, std::uint64_t now);
 /// hold_ends_slowly() is called before the mutex is released, while only this thread writes the holder's fields;
 /// charge_holder() is called after the release.
@@ -123,12 +122,12 @@ inline bool is_unwaited(const contract::object& o) {
   return (o.hold_begin.load(std::memory_order_relaxed) | o.mutex.waited_before.load(std::memory_order_relaxed) |
           o.waiting.load(std::memory_order_relaxed)) == 0;
 }
-/// Ends the hold of a mutex or spin lock before the unlock, whichever thread has it. charge_holder() must charge the result after
-/// the unlock. `needs_owner`: the unlock fails if the thread does not hold it.
+/// Ends the hold of a mutex or spin lock before the unlock, whichever thread holds it. After the unlock charge_holder()
+/// must charge the result. `needs_owner`: the unlock fails if this thread is not the holder.
 held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const void* mutex, bool needs_owner);
 
-/// Ends the hold of a mutex that a wait for a condition unlocks. `chain` is the wait's call chain + 1; if it is 0, the
-/// charge is kept for a later hold's chain.
+/// Ends the hold of a mutex that a wait for a condition variable unlocks. `chain` is the index + 1 of the wait's call
+/// chain; if 0, the charge is kept for a later hold's chain.
 void hold_ends(recorded_thread& me, contract::object& o, std::uint32_t chain);
 
 }  // namespace usher::recorder

@@ -1,8 +1,8 @@
-// Finds the record among inherited descriptors. The launcher passes the record on as a file in memory (memfd) with the
-// path /proc/PID/fd/N. A process that now runs as another user may not open this path, but may have inherited the file
-// as descriptor N. So may a process without /proc: in a chroot, or where another file system is mounted there. The
-// file's name is compared, because descriptor N may be another file by now; without /proc, only that it is a file in
-// memory. The caller checks its seals, owner and header.
+// Finds the record among inherited descriptors. The launcher passes the record on as a memory file (memfd) with the
+// path /proc/PID/fd/N. A process cannot open this path if it now runs as another user, or without /proc: in a chroot,
+// or with another file system mounted there. But it may have inherited the file as descriptor N. Since descriptor N may
+// be another file by now, the file's name is compared; without /proc, only the file's type (memory file). The caller
+// checks seals, owner and header.
 #pragma once
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 namespace usher::recorder {
 
-/// The number N at the end of `path`, if this process's descriptor N is the file in memory of that name; else −1.
+/// The number N at the end of `path`, if descriptor N of this process is the memory file with that name; else −1.
 inline int inherited_file(const char* path, const char* name) {
   constexpr std::size_t longest = 9;
   const char* const slash = std::strrchr(path, '/');

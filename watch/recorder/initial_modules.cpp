@@ -15,9 +15,9 @@
 namespace usher::recorder {
 namespace {
 
-constexpr unsigned most_modules = 512;  // chosen; further ones count as not initial
+constexpr unsigned most_modules = 512;  // chosen; further modules do not count as initial
 
-/// In ascending order.
+/// The initial modules, in ascending order.
 constinit const void* initial[most_modules]{};
 constinit std::atomic<unsigned> number{0};
 
@@ -33,7 +33,7 @@ class headers_of_modules {
  public:
   void collect() { dl_iterate_phdr(add, this); }
 
-  /// The headers of the module with this entry, which is the `i`-th of the list; without any if there are none.
+  /// The headers of the module with this entry, which is the `i`-th in the list; empty if not found.
   module_headers of(const link_map& m, unsigned i) const {
     const auto dynamic = reinterpret_cast<std::uintptr_t>(m.l_ld);
     for (unsigned tried = 0; tried < number_; tried++, i++) {
@@ -55,8 +55,8 @@ class headers_of_modules {
   unsigned number_ = 0;
 };
 
-/// The modules at the beginning of the loader's list. The list is read only as far as needed libraries are searched in
-/// it.
+/// The modules at the beginning of the loader's list. The list is read only as far as the search for needed libraries
+/// requires.
 class first_modules {
  public:
   /// Follows the needed libraries (DT_NEEDED) of the program and of each initial module. Returns the number of initial
@@ -93,7 +93,7 @@ class first_modules {
     return true;
   }
 
-  /// Marks all modules up to the needed one of this name as initial.
+  /// Marks all modules up to the one with this name as initial.
   void need(const char* name) {
     const std::uint32_t hash = hash_of(name);
     for (unsigned i = 0; i < read_ || read_next(); i++) {
@@ -110,7 +110,7 @@ class first_modules {
   const link_map* next_ = nullptr;
 };
 
-constinit first_modules list{};  // not on the stack, which may be small
+constinit first_modules list{};  // static, since the stack may be small
 
 [[gnu::constructor]] void find_initial_modules() {
   if (&_r_debug == nullptr || _r_debug.r_map == nullptr) return;

@@ -1,4 +1,4 @@
-// A module as the loader describes it. Valid as long as the module cannot be unloaded.
+// A module as described by the loader. Valid as long as the module cannot be unloaded.
 #pragma once
 
 #include <dlfcn.h>
@@ -20,24 +20,24 @@ extern "C" [[gnu::weak]] int _dl_find_object(void*, dl_find_object*) noexcept;  
 namespace usher::recorder {
 
 struct loaded_module {
-  std::uintptr_t begin = 0, end = 0;  ///< of all of it or, if its segments are not adjacent, of one
-  std::uintptr_t tables = 0;          ///< .eh_frame_hdr; 0: none
+  std::uintptr_t begin = 0, end = 0;  ///< of the module or, if its segments are not adjacent, of one segment
+  std::uintptr_t tables = 0;          ///< address of .eh_frame_hdr; 0: none
   const link_map* entry = nullptr;    ///< the loader's
-  bool stays = false;                 ///< it is never unloaded
-  std::uint64_t identity = 0;         ///< 0: not known, or not asked for
+  bool stays = false;                 ///< the module is never unloaded
+  std::uint64_t identity = 0;         ///< 0: not known, or not computed
 
   bool has(std::uint64_t address) const { return address - begin < end - begin; }
 };
 
-/// `unclear`: the C library does not tell, or a module is being unloaded (unloading.hpp).
+/// `unclear`: the C library does not support the search, or a module is being unloaded (unloading.hpp).
 enum class lookup { found, none, unclear };
 
 /// Finds the module that contains the address, without its identity. The memory at the address must be in use, unless
-/// only modules that stay are of interest. Reads neither the module nor its loader entry.
+/// the caller ignores modules that may be unloaded. Reads neither the module nor its loader entry.
 [[gnu::noinline]] inline lookup find_module(std::uint64_t address, loaded_module& m) {
 #if defined(DLFO_EH_SEGMENT_TYPE)
   if (_dl_find_object == nullptr) return lookup::unclear;
-  const bool in_doubt = may_be_unloading();  // before the question: see there
+  const bool in_doubt = may_be_unloading();  // must precede the search: see may_be_unloading()
   dl_find_object found;
   if (_dl_find_object(std::bit_cast<void*>(address), &found) != 0) return lookup::none;
   m.begin = reinterpret_cast<std::uintptr_t>(found.dlfo_map_start);
@@ -53,7 +53,7 @@ enum class lookup { found, none, unclear };
 #endif
 }
 
-/// Computes the identity from the module's memory. The module's ELF header must be at `m.begin`.
+/// Computes the identity from the module's memory. The ELF header must be at `m.begin`.
 [[gnu::noinline]] inline std::uint64_t identity_in_memory(const loaded_module& m, readable_memory& memory) {
   const auto read = [&](std::uint64_t place, void* to, std::size_t size) {
     if (place > m.end - m.begin || size > m.end - m.begin - place || !memory.has(m.begin + place, size)) return false;

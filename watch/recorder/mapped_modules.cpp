@@ -1,6 +1,6 @@
-// Records the modules whose addresses and paths the loader provides (_dl_find_object()). /proc/self/maps is not
-// opened, since a sandbox may kill the program for that. With glibc before 2.35 the library records no modules: the
-// observer reads /proc/PID/maps.
+// Records the modules with the addresses and paths that the loader provides (_dl_find_object()). It does not open
+// /proc/self/maps, since a sandbox may kill the program for that. With glibc before 2.35 the library records no
+// modules; the observer reads /proc/PID/maps instead.
 #include "watch/recorder/mapped_modules.hpp"
 
 #include <fcntl.h>
@@ -15,20 +15,20 @@
 namespace usher::recorder {
 namespace {
 
-constexpr std::uint32_t looked_at = 512;  // the latest slots that are searched for an equal entry; chosen
+constexpr std::uint32_t looked_at = 512;  // the number of latest slots to compare; chosen
 
-/// The number of slots of the table that are taken.
+/// The number of slots in use.
 std::uint32_t taken_slots(const recorder& r) {
   const std::uint32_t taken = r.head->modules.load(std::memory_order_acquire);
   return taken < r.room().modules ? taken : r.room().modules;
 }
 
-/// The first of the latest slots, which are searched for an equal entry.
+/// The first of the latest slots, which are compared with a new entry.
 std::uint32_t first_looked_at(std::uint32_t taken) {
   return taken > looked_at ? taken - looked_at : 0;
 }
 
-/// Takes a free slot. Returns its index + 1, or 0 if there is no room.
+/// Takes a free slot. Returns its index + 1, or 0 if the table is full.
 std::uint32_t take_slot(recorder& r) {
   const std::uint32_t i = r.head->modules.load(std::memory_order_relaxed) < r.room().modules
                               ? r.head->modules.fetch_add(1, std::memory_order_relaxed)
@@ -36,8 +36,8 @@ std::uint32_t take_slot(recorder& r) {
   return i < r.room().modules && i + 1 < contract::in_no_module ? i + 1 : 0;
 }
 
-/// Appends the path to the text, unless one of the latest modules has the same path. Length 0 if there is no room. Not
-/// inlined, like other functions here: the stack of a signal handler may be small.
+/// Appends the path to the text, unless one of the latest modules has the same path. Length 0 if the text is full. Not
+/// inlined, like other functions here, because the stack of a signal handler may be small.
 [[gnu::noinline]] text_place put_path(recorder& r, const char* path, std::uint32_t length) {
   const std::uint32_t taken = taken_slots(r), room = r.room().text;
   const contract::module_slot* const slots = &r.file.module(0);
@@ -64,8 +64,8 @@ bool is_program(const link_map& entry) {
   if (m.identity != 0) return m.identity;
   readable_memory memory;
   loaded_module whole = m;
-  // The program's ELF header may be in another segment than the one found. The kernel tells the address of the program
-  // headers, which linkers put right behind the ELF header; the notes follow.
+  // The program's ELF header may be in another segment than the one found. The kernel provides the address of the
+  // program headers, which linkers place directly after the ELF header; the notes follow.
   constexpr std::uintptr_t of_notes = 1 << 16;
   if (is_program(*m.entry))
     if (const std::uint64_t headers = getauxval(AT_PHDR); headers > sizeof(Elf64_Ehdr)) {
@@ -129,15 +129,15 @@ std::uint32_t number_of(recorder& r, const recorded_thread& me, const loaded_mod
 
 namespace {
 
-/// The path by which the program was executed, where /proc does not show it; made absolute by the present folder.
-/// Returns its length; 0: not known.
+/// The path by which the program was executed, for processes without /proc. If it is relative, the current directory is
+/// put before it. Returns its length; 0: not known.
 std::size_t executed_path(char (&path)[PATH_MAX]) {
   const auto* const name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   if (name == nullptr) return 0;
   const std::size_t length = std::strlen(name);
   std::size_t folder = 0;
   if (name[0] != '/') {
-    const long n = syscall(SYS_getcwd, path, sizeof path);  // with its null
+    const long n = syscall(SYS_getcwd, path, sizeof path);  // the length includes the null
     if (n < 2 || path[0] != '/') return 0;
     folder = std::size_t(n);
     path[folder - 1] = '/';
@@ -150,7 +150,7 @@ std::size_t executed_path(char (&path)[PATH_MAX]) {
 }  // namespace
 
 void describe_program(recorder& r) {
-  static_assert(sizeof r.command == 16);  // as the kernel writes it
+  static_assert(sizeof r.command == 16);  // the kernel writes 16 bytes
   if (syscall(SYS_prctl, PR_GET_NAME, r.command, 0, 0, 0) != 0) r.command[0] = '\0';
   char path[PATH_MAX];
   long length = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path);

@@ -8,11 +8,11 @@
 
 namespace usher::recorder {
 
-/// The number of a module (contract::module_of) in the file. A module gets a slot at its first use; 0 if there is no
-/// room. The module must not be unloaded during the call.
+/// The number of a module in the file (contract::module_of). At its first use the module gets a slot; 0 if the table is
+/// full. The module must not be unloaded during the call.
 std::uint32_t number_of(recorder& r, const recorded_thread& me, const loaded_module& m);
 
-/// Reads the name and path of the program. To be called only at its start, since it opens a file.
+/// Reads the name and path of the program. Only called at its start, since it opens a file.
 void describe_program(recorder& r);
 
 }  // namespace usher::recorder

@@ -1,4 +1,4 @@
-// The recorders, as libusher.so sees them (preload/observer.hpp), and the place where another process attaches one.
+// The recorders, as used by libusher.so (preload/observer.hpp), and the attach point for another process.
 #include "library/preload/observer.hpp"
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace {
 void begin() {
   if (const std::string_view file = preload::variable(contract::variable);
       !file.empty() && preload::c_library::is_glibc())
-    record_in(file.data());  // the path ends where the variable does
+    record_in(file.data());  // the string ends where the variable ends
   if (const std::string_view file = preload::variable(contract::stream_variable);
       !file.empty() && preload::c_library::is_glibc())
     stream_into(file.data());
@@ -29,7 +29,7 @@ bool is_requested() {
 
 constexpr std::uint64_t streamed = ~std::uint64_t{0};  // no recording has this number
 
-/// `usher stat -p` takes the place of `usher record` while it records.
+/// While `usher stat -p` records, `usher record` does not.
 std::uint64_t state() {
   const std::uint64_t recording = current_recording.load(std::memory_order_relaxed);
   return recording == 0 && is_streamed() ? streamed : recording;

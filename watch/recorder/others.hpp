@@ -1,10 +1,10 @@
-// The interface between libusher.so and its companion libusher-stat.so, which only `usher stat -- CMD` loads, and
-// `usher try` where it counts lock calls.
+// The interface between libusher.so and its companion libusher-stat.so. Only `usher stat -- CMD` loads the companion,
+// and `usher try` where it counts lock calls.
 //
-// The companion exports the functions below, which libusher.so does not export, so that they cost nothing in processes
-// that are not recorded. Each one jumps to libusher.so's function while something is recorded, else to the C library's.
-// Each library exports one object for the other one. The references are weak: each library works alone. The loader
-// resolves them, so neither depends on the order of constructors.
+// The companion exports the functions below. libusher.so does not export them, so they cost nothing in processes that
+// are not recorded. While a recording runs each function jumps to libusher.so's version, else to the C library's. Each
+// library exports one object for the other. The references are weak, so each library works alone; the loader resolves
+// them, so the order of constructors does not matter.
 #pragma once
 
 #include <pthread.h>
@@ -52,8 +52,8 @@ struct other_pointers {
 #undef USHER_OTHER_POINTER
 // NOLINTEND(bugprone-macro-parentheses)
 
-/// What libusher.so needs of the companion: the C library's functions, which it could not find itself, since the
-/// companion's are between.
+/// The C library's functions. libusher.so gets them from the companion, because its own search would find the
+/// companion's functions first.
 struct companion {
   other_pointers c_library;
 };
@@ -61,6 +61,6 @@ struct companion {
 }  // namespace usher::recorder
 
 extern "C" {
-/// The companion's. Missing where that is not loaded.
+/// Defined by the companion; null if the companion is not loaded.
 [[gnu::weak, gnu::visibility("default")]] extern usher::recorder::companion usher_companion_v3;
 }

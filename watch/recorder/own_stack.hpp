@@ -1,14 +1,14 @@
 // Finds the memory of the calling thread's own stack, which stays mapped while the thread runs.
 //
-// The C library puts a thread's control block, to which the thread pointer points, at the upper end of the memory of
-// its stack. The first thread's block is elsewhere; its stack ends at __libc_stack_end, above all mapped memory, as
-// Linux lays a process out. So a stack pointer below the thread pointer is on the thread's stack, and one above it on
-// the first thread's, unless it is on another kind of stack: a fiber's, or one for signals. To exclude these, the
-// kernel is asked whether all pages from the stack pointer to the end are mapped: below a stack there is a guard page
-// (below the first thread's, a gap). The result is kept for the thread.
+// The C library places a thread's control block, to which the thread pointer points, at the upper end of the thread's
+// stack memory. Only the first thread's block is elsewhere: its stack ends at __libc_stack_end, which Linux places
+// above all mapped memory. So a stack pointer below the thread pointer lies on the thread's stack, and one above it on
+// the first thread's stack, unless it lies on a fiber's stack or one for signals. To exclude these, the kernel tests
+// whether all pages from the stack pointer to the end are mapped: a guard page lies below a thread's stack (a gap below
+// the first thread's). The result is kept for the thread.
 //
-// The result is wrong only for a fiber's stack that lies within 256 pages below a thread's stack which was made
-// without a guard page, if all pages in between are mapped.
+// The result is wrong only for a fiber's stack that lies within 256 pages below a thread's stack without a guard page,
+// if all pages in between are mapped.
 #pragma once
 
 #include <sys/syscall.h>
@@ -24,12 +24,12 @@ extern "C" {
 
 namespace usher::recorder {
 
-/// The part of a thread's stack that is known to be its own. One object a thread, initialised to zero.
+/// The known part of the calling thread's own stack. Each thread has one such object, initialised to zero.
 struct stack_bounds {
   std::uintptr_t low, high;
 };
 
-/// The thread pointer of the first thread; 0 if it is not known, because another thread has loaded this library.
+/// The thread pointer of the first thread; 0: not known, because another thread loaded this library.
 inline constinit std::uintptr_t first_thread = 0;
 
 inline std::uintptr_t thread_pointer() {
@@ -42,13 +42,13 @@ inline std::uintptr_t thread_pointer() {
   return at;
 }
 
-/// Called by a constructor. The first thread's stack is above its thread-local storage, but not under an emulator.
+/// Called by a constructor. The first thread's stack is above its thread-local storage, except under an emulator.
 inline void find_first_thread(std::uintptr_t stack_pointer) {
   if (const std::uintptr_t own = thread_pointer(); stack_pointer > own || syscall(SYS_gettid) == getpid())
     first_thread = own;
 }
 
-/// The end of the thread's own stack, if `stack_pointer` may be on it; 0 if it cannot be.
+/// The end of the thread's own stack, if `stack_pointer` may be on it; else 0.
 inline std::uintptr_t end_of_own_stack(std::uintptr_t stack_pointer) {
   const std::uintptr_t own = thread_pointer();
   if (stack_pointer < own && own != first_thread) return first_thread != 0 ? own : 0;
@@ -58,8 +58,8 @@ inline std::uintptr_t end_of_own_stack(std::uintptr_t stack_pointer) {
 }
 
 /// Pins the memory from `stack_pointer` to the end of the thread's stack. False if `stack_pointer` is not on it, or if
-/// the kernel would have to be asked for more than `most_pages` pages. A signal handler may write `known` during the
-/// call: its bounds are used only if both were written together.
+/// the kernel would have to test more than `most_pages` pages. A signal handler may write `known` during the call: its
+/// bounds are used only if both were written together.
 [[gnu::noinline]] inline bool pin_own_stack(std::uintptr_t stack_pointer, std::uintptr_t most_pages,
                                             stack_bounds& known, readable_memory& memory) {
   const std::uintptr_t end = end_of_own_stack(stack_pointer);

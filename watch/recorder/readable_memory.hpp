@@ -1,4 +1,4 @@
-// Reads memory of this process that may not be mapped. It neither faults nor needs a signal handler: see unwind.hpp.
+// Reads memory of this process that may be unmapped, without faults and without a signal handler: see unwind.hpp.
 #pragma once
 
 #include <bit>
@@ -11,8 +11,8 @@
 namespace usher::recorder {
 
 /// Whether the kernel can read the 8 bytes at the address. rt_sigprocmask copies the signal set before it checks the
-/// operation, and the operation passed here does not exist, so nothing changes. A raw system call, because the C
-/// library's wrapper writes errno.
+/// operation, and the operation passed here is invalid, so nothing changes. A raw system call, because the C library's
+/// wrapper writes errno.
 inline bool kernel_can_read(std::uintptr_t address) {
   constexpr long no_operation = ~0u >> 1, set_size = 8;
   long answer = -ENOSYS;
@@ -36,12 +36,11 @@ inline bool kernel_can_read(std::uintptr_t address) {
   return answer == -EINVAL;
 }
 
-/// The memory that may be read: a pinned range, and the pages that the kernel has confirmed since this object was
-/// made.
+/// The memory that may be read: a pinned range, and the pages that the kernel has tested since this object was made.
 class readable_memory {
  public:
   readable_memory() = default;
-  /// Pins [low, high): the caller guarantees that this memory stays mapped as long as the object is used.
+  /// Pins [low, high): the caller guarantees that this memory stays mapped while the object is used.
   readable_memory(std::uintptr_t low, std::uintptr_t high) { pin(low, high); }
   void pin(std::uintptr_t low, std::uintptr_t high) {
     low_ = low;
@@ -50,13 +49,13 @@ class readable_memory {
   bool is_pinned(std::uintptr_t address, std::size_t size) const {
     return address - low_ < size_ && size <= size_ - (address - low_);
   }
-  /// Restricts reads to the pinned range from now on.
+  /// From now on only the pinned range can be read.
   void refuse_others() {
     refused_ = true;
     trusted_ = false;
     asked_low_ = asked_high_ = 0;
   }
-  /// While `on`, all memory counts as mapped and the kernel is not asked.
+  /// If `on`, all memory counts as mapped and is not tested.
   void trust(bool on) { trusted_ = on; }
 
   bool has(std::uintptr_t address, std::size_t size) {
@@ -75,7 +74,7 @@ class readable_memory {
   static constexpr std::uintptr_t page = 4096;  ///< the smallest page size
 
   /// Whether the kernel can read each page from that of `from` up to `end`, a multiple of the page size. In the first
-  /// page it is asked for the word at `from`: valgrind reports words below the stack pointer as errors.
+  /// page the word at `from` is tested: valgrind reports words below the stack pointer as errors.
   static bool can_read(std::uintptr_t from, std::uintptr_t end) {
     for (std::uintptr_t at = from & ~std::uintptr_t{7}; at < end; at = (at & ~(page - 1)) + page)
       if (!kernel_can_read(at)) return false;

@@ -30,15 +30,15 @@ void copy_text(char (&to)[n], const char* from) {
   for (; i < n - 1 && from[i] != '\0'; i++) to[i] = from[i];
 }
 
-/// The slot + 1 of this incarnation of the process, which gets one if it has none. 0 if there is no room, or if
-/// another recording has begun.
+/// The slot + 1 of this process; takes a slot if the process has none since its fork or exec. 0 if there is no room, or
+/// if another recording has begun.
 std::uint32_t own_process(recorder& r, std::uint64_t recording, std::uint32_t epoch) {
   const auto number = std::uint32_t(recording >> recorder_bits);
   std::uint64_t seen = r.process.load(std::memory_order_acquire);
   if ((std::uint32_t(seen) >> 16) != (number & 0xffff)) return 0;
   if (std::uint32_t(seen >> 32) == epoch) return slot_of(seen);
   const std::uint32_t index = r.head->processes.fetch_add(1, std::memory_order_relaxed);
-  const bool room = index < r.room().processes && index < 0xfffe;  // an object's key has 16 bits for it
+  const bool room = index < r.room().processes && index < 0xfffe;  // an object's key has 16 bits for index + 1
   const std::uint64_t mine = process_word(epoch, number, room ? index + 1 : 0);
   const std::uint32_t parent = slot_of(seen);
   if (!r.process.compare_exchange_strong(seen, mine, std::memory_order_acq_rel))
@@ -58,8 +58,8 @@ std::uint32_t own_process(recorder& r, std::uint64_t recording, std::uint32_t ep
   return index + 1;
 }
 
-/// Takes a slot for a thread and returns the slot + 1: a new slot or, if all are taken, that of a thread which the
-/// launcher has found to have ended. 0 if there is none.
+/// Takes a slot for a thread and returns the index + 1. If all slots are in use, it reuses the slot of a thread whose
+/// end the launcher has recorded. 0 if there is none.
 std::uint32_t own_slot(recorder& r) {
   contract::header& head = *r.head;
   const std::uint32_t room = r.room().threads;
@@ -88,8 +88,7 @@ std::uint32_t own_slot(recorder& r) {
   return 0;
 }
 
-/// The entry with the key; if there is none, a free one, which gets the key and sets `is_new`. Null if there is no
-/// room.
+/// The entry with the key. If there is none, a free entry gets the key, and `is_new` is set. Null if there is no room.
 contract::object* entry_for(recorder& r, std::uint64_t key, bool& is_new) {
   const std::uint32_t mask = r.most_objects - 1;
   for (;;) {
@@ -111,11 +110,11 @@ contract::object* entry_for(recorder& r, std::uint64_t key, bool& is_new) {
   }
 }
 
-/// The entry that sums up the destroyed objects of this object's place; made if there is none. Null if there is no
-/// room.
+/// The entry with the sum of the destroyed objects of this object's place; makes it if there is none. Null if there is
+/// no room.
 contract::object* sum_of_place(recorded_thread& me, const contract::object& o, contract::kind kind) {
   const std::uint32_t place = o.place.load(std::memory_order_relaxed);
-  // The key has bit 47 set, which only addresses of the kernel have, so it is no object's.
+  // The key has bit 47 set, which only kernel addresses have, so it is never the key of an object.
   const std::uint64_t key = me.key_base | (std::uint64_t{1} << 47) | std::uint64_t{place} << 4 | std::uint64_t(kind);
   bool is_new = false;
   contract::object* const sum = entry_for(*me.of, key, is_new);
@@ -128,7 +127,7 @@ contract::object* sum_of_place(recorded_thread& me, const contract::object& o, c
   return sum;
 }
 
-/// Moves the counters of an object or a detail to those of a sum.
+/// Adds the counters of an object or a detail to those of a sum, and sets them to 0.
 template <class T>
 void move_counters(contract::kind kind, T& to, T& from) {
   contract::for_counters(kind, from, [&](auto counter, bool raised) {
@@ -163,8 +162,7 @@ void add_details(contract::kind kind, contract::detail& to, contract::detail& fr
   from.windows.store(0, std::memory_order_relaxed);
 }
 
-/// Adds the acquisitions that threads have counted in their slots to the mutex's entry. No thread locks the mutex any
-/// more.
+/// Adds the acquisitions in the threads' slots to the mutex's entry. Called when no thread locks the mutex any more.
 void collect_counts(recorder& r, contract::object& o) {
   const std::uint64_t object = std::uint64_t(&o - r.objects) + 1;
   const std::uint32_t at = contract::counted_at(contract::address_of(o.key.load(std::memory_order_relaxed)));
@@ -172,16 +170,16 @@ void collect_counts(recorder& r, contract::object& o) {
   for (std::uint32_t i = 0; i < threads; i++) {
     contract::word64& w = r.file.thread(i).counts[at];
     std::uint64_t seen = w.load(std::memory_order_relaxed);
-    // The compare-and-swap fails if the thread replaces this count by another mutex's at this moment; then the thread
-    // adds it.
+    // The compare-and-swap fails if the thread replaces this count by another mutex's at the same time; then the thread
+    // adds the old count.
     if ((seen & (contract::one_counted - 1)) == object && w.compare_exchange_strong(seen, 0, std::memory_order_relaxed))
       add_counted(r, seen);
   }
 }
 
-/// Whether an object lies in a module. Registers that module (`number`) and the caller's. Neither can be unloaded
-/// meanwhile, since object and caller are in use. Not inlined, to keep the stack of the caller small, which also takes
-/// a chain.
+/// Whether an object lies in a module. Registers that module (`number`) and the caller's module. Neither can be
+/// unloaded during this call, since object and caller are in use. Not inlined: the caller of this function also takes a
+/// chain, and its stack frame must stay small.
 [[gnu::noinline]] bool is_in_module(recorded_thread& me, const void* object, std::uint64_t caller,
                                     std::uint32_t& number) {
   loaded_module m;
@@ -243,10 +241,10 @@ recorded_thread* begin_thread() {
   const int saved = errno;
   const std::uint32_t epoch = native::fork_epoch();
   if (me.recording == recording && me.refused == epoch) return nullptr;
-  if (me.recording == recording && is_current(me)) return &me;  // by a signal handler, since recorded_self() looked
-  // A signal handler that interrupts this function is not recorded: if the fields were partly of two recordings, an
-  // index into one table could be used in the other's smaller one. If the handler leaves by a jump, its thread stays
-  // unrecorded.
+  // Set by a signal handler after the check in recorded_self()
+  if (me.recording == recording && is_current(me)) return &me;
+  // A signal handler that interrupts this function is not recorded: with fields of two recordings, an index of the
+  // larger table could be used in the smaller one. If the handler leaves by longjmp(), its thread stays unrecorded.
   if (me.beginning == epoch) return nullptr;
   std::atomic_ref(me.beginning).store(epoch, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -274,7 +272,7 @@ recorded_thread* begin_thread() {
     slot.over.store(0, std::memory_order_release);
     then.slot = &slot;
   }
-  // Invalid while the fields are written: a signal handler that interrupts the copy must not use them.
+  // The fields are marked as invalid during the copy, so that a signal handler does not use them.
   std::atomic_ref(me.epoch_word).store(recorded_thread::never, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   me = then;
@@ -314,7 +312,7 @@ contract::object* begin_object(recorded_thread& me, const void* address, contrac
 contract::object* begin_anew(recorded_thread& me, contract::object& before, const void* address, contract::kind kind,
                              bool recursive, std::uint64_t caller) {
   if ((before.depth_and_kind.load(std::memory_order_relaxed) & 0xff) == 0)
-    return &before;  // another thread fills it in
+    return &before;  // another thread is filling it in
   end_object(me, before);
   contract::object* const o = begin_object(me, address, kind, recursive, false, caller);
   return o != nullptr && !is_another(*o, kind) ? o : nullptr;
@@ -331,13 +329,14 @@ void end_object(recorded_thread& me, contract::object& o) {
   }
   const auto kind = contract::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
   contract::object* const sum = sum_of_place(me, o, kind);
-  if (sum == nullptr) return;  // the entry stays as it is, until its address is used again
+  if (sum == nullptr) return;  // the entry stays until its address is used again
   const bool is_held_by_one = contract::has_holds(kind);
   if (is_held_by_one && o.acquisitions.load(std::memory_order_relaxed) >= contract::least_counted_by_threads)
     collect_counts(*me.of, o);
   add(sum->died, 1);
   if (const std::uint64_t holds = o.holds.load(std::memory_order_relaxed); holds != 0) {
-    const std::uint64_t sixteenths = (o.held.load(std::memory_order_relaxed) << 4) / holds;  // of a tick, the mean
+    // The mean, in sixteenths of a tick
+    const std::uint64_t sixteenths = (o.held.load(std::memory_order_relaxed) << 4) / holds;
     const std::uint64_t all = is_held_by_one ? o.acquisitions.load(std::memory_order_relaxed) +
                                                    o.mutex.counted.load(std::memory_order_relaxed)
                                              : 0;
@@ -345,10 +344,10 @@ void end_object(recorded_thread& me, contract::object& o) {
   }
   move_counters(kind, *sum, o);
   sum->flags.fetch_or(flags & (contract::any_wait_hidden | contract::embedded), std::memory_order_relaxed);
-  // The detail stays with the entry, for the next object that gets it; its figures are moved to the sum.
+  // The detail stays with the entry, for the next object that uses the entry; its figures move to the sum.
   if (contract::detail* const from = existing_detail(me, o))
     if (contract::detail* const to = detail_of(me, *sum)) add_details(kind, *to, *from);
-  // The mutex's words are those of each kind.
+  // The fields of mutex_part overlay those of all other kinds.
   for (contract::word64* w :
        {&o.hold_begin, &o.waiting, &o.mutex.waited_before, &o.mutex.failed_tries, &o.mutex.counted})
     w->store(0, std::memory_order_relaxed);
@@ -403,10 +402,10 @@ void record_retry(recorded_thread& me, contract::object& o) {
 
 namespace {
 
-/// The areas in which chains are taken, with a bit for each that is in use. Threads take chains concurrently, and a
-/// signal handler may interrupt one that does. An area that is left by a jump out of a handler, or by a fork, stays in
-/// use.
-constexpr unsigned most_areas = 64;  // chosen; a taking is a few microseconds, at most once a millisecond in a thread
+/// The work areas for recording chains, and one bit for each area in use. Threads record chains concurrently, and a
+/// signal handler may interrupt a thread that does. If a handler leaves by longjmp(), or a fork intervenes, the area
+/// stays in use.
+constexpr unsigned most_areas = 64;  // chosen: a chain takes a few microseconds, at most once a millisecond in a thread
 constinit capture_area areas[most_areas]{};
 constinit std::atomic<std::uint64_t> areas_in_use{0};
 
@@ -429,7 +428,7 @@ std::uint32_t number_in_chain(const void* thread, const loaded_module& m) {
   return number_of(*me.of, me, m);
 }
 
-/// Finds the chain in the file or adds it. Returns its index + 1, or 0 if there is no room.
+/// Finds the chain in the file, or adds it. Returns its index + 1, or 0 if there is no room.
 std::uint32_t put_chain(recorder& r, std::uint32_t process, const call_chain& c) {
   std::uint64_t hash = process + 1;
   for (unsigned i = 0; i < c.length; i++)
@@ -521,8 +520,8 @@ recorded_wait::recorded_wait(recorded_thread& me, contract::object& o, contract:
   slot_.has_deadline.store(has_deadline ? 1 : 0, std::memory_order_relaxed);
   slot_.waits_for.store(me.index(o) + 1, std::memory_order_release);
   USHER_PROBE3(wait_begin, int(kind), contract::address_of(o.key.load(std::memory_order_relaxed)), caller);
-  // A thread's chain is taken at most once a millisecond, but always if the holder of the lock waits, too: this may
-  // be a deadlock.
+  // A thread's chain is taken at most once a millisecond, but always if the lock's holder waits, too: this may be a
+  // deadlock.
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
   const bool is_lock = contract::has_holds(kind) || kind == contract::kind::rwlock;
   const bool holder_waits = owner != 0 && owner <= r.room().threads && is_lock &&
@@ -537,13 +536,13 @@ recorded_wait::recorded_wait(recorded_thread& me, contract::object& o, contract:
 bool recorded_wait::is_current() {
   if (epoch_ != native::fork_epoch()) return false;
   if (current_recording.load(std::memory_order_relaxed) == recording_ && me_.recording == recording_) return true;
-  // The recording has ended. Another recording's file may be mapped at these addresses, and does not contain this
+  // The recording has ended. Another recording's file may be mapped at these addresses, and it does not contain this
   // wait.
   return false;
 }
 
 void recorded_wait::leave() {
-  // If another recording has begun since is_current(), the entry is in its file and counts no such waiter.
+  // If another recording has begun since is_current(), the entry is in its file and does not count this waiter.
   std::uint64_t seen = object_.waiting.load(std::memory_order_relaxed);
   while ((seen & contract::waiting_count) != 0 &&
          !object_.waiting.compare_exchange_weak(seen, seen - contract::arrival(began_), std::memory_order_relaxed)) {
@@ -562,14 +561,13 @@ std::uint64_t recorded_wait::finish() {
 
 void recorded_wait::book_wait(std::uint64_t ticks) {
   add(object_.waited, ticks);
-  // The time from a failed trylock to the acquisition is without waits that are recorded as such.
+  // The time from a failed trylock to the acquisition excludes recorded waits.
   if (me_.failed_try != nullptr && me_.key_for(me_.failed_try) == object_.key.load(std::memory_order_relaxed))
     me_.failed_at += ticks;
   const auto k = unsigned(kind_) - 1;
   add(me_.slot->waits[k], 1);
   add(me_.slot->waited[k], ticks);
-  // A long wait always has its chain taken, even if the thread's last one was taken less than a millisecond before.
-  constexpr std::uint64_t long_wait = 10;  // ms; chosen: a chain is less than a thousandth of it
+  constexpr std::uint64_t long_wait = 10;  // ms; chosen: taking a chain needs less than a thousandth of it
   if (chain_ == 0 && ticks >= long_wait * me_.of->ticks_a_ms) chain_ = take_chain(me_);
   contract::detail* const d = detail_of(me_, object_);
   const bool longest = ticks > object_.longest.load(std::memory_order_relaxed);
@@ -579,7 +577,7 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
     add(d->waits[contract::duration_buckets::of(ticks)], 1);
     note_thread(*d, me_.name, kind_ != contract::kind::barrier ? 1 : 0, ticks);
     if (longest) d->longest_waiter.store(me_.name, std::memory_order_relaxed);
-    if (chain_ == 0) {  // charged to the chain of the next wait that has one
+    if (chain_ == 0) {  // charged to the chain of the next wait with a chain
       add(d->uncharged_waits, 1);
       add(d->uncharged_waited, ticks);
     } else {

@@ -1,11 +1,10 @@
-// Begins and ends recordings. recorder.hpp describes the course of a recording, attach_point.hpp the protocol of
-// `usher stat -p`.
+// Starts and ends recordings. recorder.hpp describes the course of a recording, attach_point.hpp the protocol of `usher
+// stat -p`.
 //
-// Each size of the tables has one recorder and one range of addresses. The next recording of that size uses them
-// again, and its file is mapped over the last one's. So recordings take no more of the address space however many
-// there are, and a thread that has been in the middle of a recorded call since an earlier one still finds tables of
-// the same capacities. Such a thread may add to the counters of an unrelated object, or write into an unused entry.
-// The reader tolerates both.
+// Each size of the tables has one recorder and one address range. The next recording of that size maps its file over
+// the previous file, so the number of recordings does not increase the use of address space. A thread that is still in
+// a recorded call of an earlier recording finds tables of the same capacities. Such a thread may add to the counters of
+// an unrelated object, or write into an unused entry; the reader tolerates both.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -51,11 +50,11 @@ recorder& recorder_for(const capacities& room) {
   return recorders[std::countr_zero(room.objects) - std::countr_zero(capacities::fewest_objects)];
 }
 
-/// Maps the file at the recorder's addresses. The file has at least the size of the tables.
+/// Maps the file at the recorder's addresses. The file is at least as large as the tables.
 ///
-/// It is first mapped without access: in a process that has called mlockall(MCL_FUTURE), all pages would be taken at
-/// once. The header is written before the file replaces the last one, since a thread may read the header to find the
-/// end of the last recording.
+/// The first mapping has no access rights: after mlockall(MCL_FUTURE) an accessible mapping would allocate all pages at
+/// once. The header is written before the file replaces the previous one, since a thread may read the header to check
+/// whether the recording has ended.
 template <class F>
 bool map_file(recorder& r, int descriptor, const capacities& room, F write_header) {
   const std::size_t size = contract::view::size_for(room);
@@ -83,7 +82,7 @@ bool map_file(recorder& r, int descriptor, const capacities& room, F write_heade
   return true;
 }
 
-/// Has the next calls record into the file, which is mapped and has its header.
+/// Makes the next calls record into the file, which is already mapped and has its header.
 void begin(recorder& r, bool attached) {
   contract::header& head = *r.head;
   if (&usher_companion_v3 == nullptr) head.partial.store(1, std::memory_order_relaxed);
@@ -95,24 +94,24 @@ void begin(recorder& r, bool attached) {
   r.process.store(process_word(0, std::uint32_t(recording), 0), std::memory_order_relaxed);
   std::memset(r.command, 0, sizeof r.command);
   r.program_path = {};
-  if (!attached) describe_program(r);  // else the observer knows, and a filter may kill for an open()
+  if (!attached) describe_program(r);  // else the observer knows it, and a filter may kill the process for open()
   usher_attach.file.store(reinterpret_cast<std::uintptr_t>(r.head), std::memory_order_relaxed);
   current_recording.store(recording << recorder_bits | std::uint64_t(&r - recorders + 1), std::memory_order_release);
 }
 
-/// Whether the launcher's file belongs to this process's user or to root: a stale USHER_STAT may lead to any file.
+/// Whether the launcher's file belongs to this process's user or to root: an outdated USHER_STAT may name any file.
 bool is_trusted(int descriptor, std::uint64_t& size) {
   struct stat s {};
   if (syscall(SYS_fstat, descriptor, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size < off_t{sizeof(contract::header)})
     return false;
   size = std::uint64_t(s.st_size);
-  // Rejects a file without seals: it could be truncated, and an access to its pages would then raise SIGBUS.
+  // A file that is not sealed against truncation is refused: an access beyond its end would raise SIGBUS.
   const long seals = syscall(SYS_fcntl, descriptor, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return false;
   return s.st_uid == 0 || s.st_uid == uid_t(syscall(SYS_geteuid));
 }
 
-/// Begins to record into the file that a launcher passes on. False if it is not a record.
+/// Starts to record into the file that a launcher passes on. False if the file is not a record.
 bool open_file(int descriptor) {
   std::uint64_t size = 0;
   if (!is_trusted(descriptor, size)) return false;
@@ -134,7 +133,7 @@ bool open_file(int descriptor) {
 
 // ---- usher stat -p -----------------------------------------------------------------------------------------
 
-/// Makes a sealed file in memory that has the size of a record. Returns its descriptor, or −1 with `failed` set.
+/// Makes a sealed memory file with the size of a record. Returns its descriptor, or −1 with `failed` set.
 int make_file(const contract::attach_request& wanted, contract::attach_failure& failed) {
   const capacities room = capacities::for_objects(wanted.objects);
   failed = contract::attach_failure::make;
@@ -171,7 +170,7 @@ void write_header(contract::header& head, const contract::attach_request& wanted
 }
 
 /// Closes the descriptor in the attach point, unless its number now belongs to another file: the program may have
-/// closed it, as a descriptor that it did not open. The number can still change between fstat and close.
+/// closed the descriptor, which it did not open itself. The number can still change between fstat and close.
 void close_descriptor() {
   const int mine = usher_attach.descriptor.exchange(-1, std::memory_order_relaxed);
   if (mine < 0) return;
@@ -183,13 +182,13 @@ void close_descriptor() {
   errno = saved;
 }
 
-/// Makes a file for the request, and begins to record into it. False with `failed` set.
+/// Makes a file for the request, and starts to record into it. False with `failed` set.
 bool answer(const contract::attach_request& wanted, contract::attach_failure& failed) {
   close_descriptor();  // left by an observer that died before it duplicated the descriptor
   const int descriptor = make_file(wanted, failed);
   if (descriptor < 0) return false;
-  // The previous observer has written no heartbeat for long. If it was only stopped, this flag tells it that it lost
-  // the recording.
+  // The previous observer's heartbeat is overdue. If it was only stopped, this flag tells it that another observer has
+  // replaced it.
   if (recorder* const before = recorder_in_use())
     before->head->given_up.store(std::uint32_t(contract::given_up::for_another));
   const capacities room = capacities::for_objects(wanted.objects);
@@ -223,7 +222,7 @@ recorder& recorder_of(std::uint64_t recording) {
 void record_in(const char* path) {
   const int saved = errno;
   // A system call, since open() is a cancellation point. It must not block: if the launcher has ended, or has another
-  // process number here, the path may lead to any file, such as a terminal or a pipe.
+  // process id in this namespace, the path may name any file, such as a terminal or a pipe.
   bool is_open = false;
   const long descriptor = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (descriptor >= 0) {
@@ -241,14 +240,14 @@ bool has_request() {
 }
 
 void record_as_requested() {
-  // Copies the request again if its number has changed: a later observer may have stopped this thread in the middle of
-  // the copy, and written its own request.
+  // Repeats the copy if the request's number has changed: a later observer may have stopped this thread within the
+  // copy, and written its own request.
   contract::attach_request wanted;
   do {
     wanted = usher_attach.request;
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } while (std::atomic_ref(usher_attach.request.number).load(std::memory_order_acquire) != wanted.number);
-  // One thread answers the request. Others that see it meanwhile continue unrecorded.
+  // One thread answers the request. Other threads that see it meanwhile continue unrecorded.
   std::uint32_t last = answering.load(std::memory_order_relaxed);
   if (last == wanted.number || !answering.compare_exchange_strong(last, wanted.number, std::memory_order_acq_rel))
     return;
@@ -270,7 +269,7 @@ namespace {
 /// Whether the observer, if it sends heartbeats, has sent none for longer than the limit.
 bool is_silent(const recorder& r) {
   const std::uint64_t beat = r.head->heartbeat.load(std::memory_order_relaxed);
-  if (beat == 0) return false;  // it sends none
+  if (beat == 0) return false;  // the observer sends no heartbeats
   return std::int64_t(r.ticks() - beat) > std::int64_t(contract::heartbeat_limit_ms * r.ticks_a_ms);
 }
 
@@ -278,8 +277,9 @@ bool is_silent(const recorder& r) {
 
 bool has_ended(const recorder& r) {
   const contract::header& head = *r.head;
-  // In this order: the observer sets `taken` before it clears `enabled`, so the thread that sees the end also closes the
-  // descriptor, even if it lost its CPU for the whole recording. Acquire: pairs with record_file::disable().
+  // `enabled` is read before `taken`. The observer sets `taken` before it clears `enabled`, so the thread that sees the
+  // end also closes the descriptor, even if it did not run during the recording. Acquire: pairs with
+  // record_file::disable().
   const bool is_over = head.enabled.load(std::memory_order_acquire) == 0;
   if (head.taken.load(std::memory_order_relaxed) != 0 && usher_attach.descriptor.load(std::memory_order_relaxed) >= 0)
     close_descriptor();
@@ -292,10 +292,10 @@ bool leave_recording(recorder& r) {
       !current_recording.compare_exchange_strong(recording, 0, std::memory_order_acq_rel))
     return false;
   contract::header& head = *r.head;
-  // Tested again, because another recording's file may be mapped at these addresses by now.
+  // The check is repeated, because another recording's file may be mapped at these addresses by now.
   if (head.enabled.load(std::memory_order_relaxed) != 0 && is_silent(r)) {
-    // The observer was killed or does not run, so it does not free the file's memory. This frees it, but for the
-    // header, which states the reason.
+    // The observer was killed or is stopped, so it does not free the file's pages. The library frees all pages except
+    // the header, which states the reason.
     head.given_up.store(std::uint32_t(contract::given_up::for_silence));
     const int saved = errno;
     if (r.attached)

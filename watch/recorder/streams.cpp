@@ -36,12 +36,12 @@ stream_slot& slot(std::uint32_t i) {
   return reinterpret_cast<stream_slot*>(base() + contract::stream_threads_at)[i];
 }
 
-/// The capacities, which are read once: the observer checks all that it reads, but another process of the program could
-/// change them to lead this one out of its mapping.
+/// The capacities, which are read only once: another process of the program could later change them in the file, and
+/// this process would then access memory outside of its mapping.
 constinit stream_room room{};
 
-/// Whether the file is one that an observer has made, and not any file to which a stale variable leads. It must belong to
-/// this process's user or to root, and must not shrink: an access beyond its end would raise SIGBUS.
+/// Whether the file may be one that an observer has made: an outdated variable may name any file. It must belong to
+/// this process's user or to root, and be sealed against shrinking: an access beyond its end would raise SIGBUS.
 bool is_trusted(int descriptor, std::uint64_t& size) {
   struct stat s {};
   if (syscall(SYS_fstat, descriptor, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size < off_t{sizeof(stream_header)})
@@ -65,7 +65,7 @@ bool map(int descriptor) {
     head.refused.store(contract::stream_version, std::memory_order_relaxed);
   munmap(first, sizeof(stream_header));
   if (!fits) return false;
-  // Without access first: in a process that has called mlockall(MCL_FUTURE), all pages would be taken at once.
+  // Without access rights first: see map_file() in recording.cpp.
   void* const memory = mmap(nullptr, size, PROT_NONE, MAP_SHARED, descriptor, 0);
   if (memory == MAP_FAILED) return false;
   if (mprotect(memory, size, PROT_READ | PROT_WRITE) != 0) {
@@ -91,7 +91,7 @@ std::uint32_t process_number(std::uint32_t epoch) {
   return std::uint32_t(number);
 }
 
-/// A slot that no thread has had, or that of a thread which the observer has found to have ended.
+/// A slot that has not been used, or the slot of a thread whose end the observer has recorded.
 stream_slot* take_slot() {
   stream_header& head = stream_head();
   if (head.threads.load(std::memory_order_relaxed) < room.threads) {
@@ -119,7 +119,7 @@ void read_first_name() {
   syscall(SYS_close, comm);
 }
 
-/// Whether the thread makes system calls for the recording.
+/// Whether the thread may make system calls for the recording.
 bool may_ask(const stream_writer& me) {
   const auto& unfiltered = stream_head().unfiltered[me.process % stream_header::processes_at_once];
   return me.process != 0 && unfiltered.load(std::memory_order_relaxed) == me.process;
@@ -157,7 +157,7 @@ stream_writer* begin_writer(stream_writer& me) {
   const std::uint32_t epoch = native::fork_epoch();
   const std::uint64_t word = std::uint64_t{epoch} << 32 | 4;
   if (me.epoch_word == word) return me.slot != nullptr ? &me : nullptr;
-  if (me.beginning == word) return nullptr;  // by a signal handler that has interrupted this function
+  if (me.beginning == word) return nullptr;  // called by a signal handler that has interrupted this function
   std::atomic_ref(me.beginning).store(word, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const int saved = errno;
@@ -206,7 +206,7 @@ bool take_chunk(stream_writer& me, std::uint64_t window) {
   stream_chunk& c = chunks[contract::first_chunk(room, window) + i];
   c.window.store(window, std::memory_order_relaxed);
   c.thread.store(std::uint32_t(me.slot - &slot(0)) + 1, std::memory_order_release);
-  if (me.window != window) {  // it may have got its name since the last window
+  if (me.window != window) {  // the thread may have been named since the last window
     const int saved = errno;
     note_name(me, *me.slot);
     errno = saved;

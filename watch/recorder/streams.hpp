@@ -1,20 +1,20 @@
-// The streams of `usher record` in the program. record/stream_format.hpp describes the file.
+// Writes the streams of `usher record` in the recorded process. watch/contract/stream_format.hpp describes the file.
 //
-//     begin      stream_into() maps the file that USHER_STREAM names. Then connect() leads the exported functions'
-//                pointers and those of libusher-stat.so to the wrappers (wrappers.hpp) for the sink `streams`.
-//     a call     loads the open window's number. If none is open, it is the unrecorded call, beside the try of a call that
-//                may sleep.
-//     window     the thread's first call in a window takes a chunk. append() writes one call. If there is no room, the thread
-//                closes the window for all threads, so that no thread's stream has a gap.
-//     a sleep    calls that may sleep note the object in the thread's slot beforehand, in windows and outside.
-//     off CPU    the thread's CPU clock is read before a call if the thread has called nothing for long_gap_us, and after
-//                calls that took long_call_us.
+//     begin      stream_into() maps the file that USHER_STREAM names. Then connect() points the exported functions and
+//                those of libusher-stat.so to the wrappers (wrappers.hpp) for the sink `streams`.
+//     a call     loads the open window's number. If no window is open, the call is not recorded; a call that may sleep
+//                still tries to acquire the object first.
+//     window     The thread's first call in a window takes a chunk. append() writes one call. If there is no room, the
+//                thread closes the window for all threads, so that no thread's stream has a gap.
+//     a sleep    A call that may sleep first writes its object to the thread's slot, even if no window is open.
+//     off CPU    The thread's CPU clock is read before a call if the thread's last call ended long_gap_us ago or earlier,
+//                and after calls that took long_call_us or more.
 //
-// System calls are made at the start. Later a thread asks for its name and its CPU time only if its process had no system-call
-// filter when the window opened, and for its id and its process's at its first call.
+// System calls are made at the start, and at a thread's first call for its id and its process's id. Later a thread reads
+// its name and its CPU time only if its process had no system-call filter when the window opened.
 //
-// This code does not allocate, take a lock, or wait. If a signal handler calls one of the functions while its thread writes
-// a call, the window is closed, since the handler's call would be missing. A child of a fork takes slots of its own.
+// This code does not allocate, take a lock, or wait. If a signal handler calls one of the functions while its thread
+// writes a call, the window is closed, since the handler's call would be missing. A child of a fork takes its own slots.
 #pragma once
 
 #include <pthread.h>
@@ -31,32 +31,33 @@
 
 namespace usher::recorder {
 
-/// The file; null: `usher record` does not record this process. Set before the first call, and then never changed.
+/// The file; null: `usher record` does not record this process. Set before the first call, and never changed.
 [[gnu::visibility("hidden")]] extern constinit std::atomic<contract::stream_header*> stream_file;
 
 inline bool is_streamed() {
   return stream_file.load(std::memory_order_acquire) != nullptr;
 }
-/// Maps the file at this path. Called once, before any call leads to streamed_tables.
+/// Maps the file at this path. Called once, before streamed_tables is used.
 void stream_into(const char* path);
 
 struct stream_writer {
-  std::uint64_t epoch_word = recorded_thread::never;  ///< the process's, if the other fields are valid
-  contract::stream_slot* slot = nullptr;              ///< null: there was none left
-  std::uint32_t process = 0;                          ///< its number in the file
-  std::uint64_t window = 0;                           ///< to which the next two belong
+  std::uint64_t epoch_word = recorded_thread::never;  ///< the process's epoch word, if the other fields are valid
+  contract::stream_slot* slot = nullptr;              ///< null: no slot was free
+  std::uint32_t process = 0;                          ///< the process's number in the file
+  std::uint64_t window = 0;                           ///< the window of `next` and `end`
   contract::stream_call *next = nullptr, *end = nullptr;
-  std::uint64_t last = 0;  ///< ticks, when the last call ended
+  std::uint64_t last = 0;  ///< ticks: when the last call ended
   std::uint64_t beginning = 0;
-  bool is_waiting = false;  ///< in the wait for a condition, which unlocks and locks a mutex by our own functions
+  /// In a wait for a condition variable that unlocks and locks the mutex by Usher's functions
+  bool is_waiting = false;
 };
 inline constinit thread_local stream_writer this_writer{};
 
-/// Only for functions that connect() has led to.
+/// Only for functions of streamed_tables.
 inline contract::stream_header& stream_head() {
   return *stream_file.load(std::memory_order_relaxed);
 }
-/// 0: none.
+/// 0: no window is open.
 inline std::uint64_t open_window() {
   return stream_head().window.load(std::memory_order_acquire);
 }
@@ -64,7 +65,7 @@ inline std::uint64_t stream_ticks() {
   return ticks_of(stream_head().ticks_are_tsc != 0);
 }
 
-/// The calling thread's slot; null if there is none left.
+/// The calling thread's writer; null if no slot is free.
 [[gnu::cold, gnu::noinline]] stream_writer* begin_writer(stream_writer& me);
 inline stream_writer* own_writer() {
   stream_writer& me = this_writer;
@@ -73,17 +74,16 @@ inline stream_writer* own_writer() {
   return me.slot != nullptr ? &me : nullptr;
 }
 
-/// Takes a chunk. False if there is no room, and the window is closed.
+/// Takes a chunk. If there is no room, closes the window and returns false.
 [[gnu::cold, gnu::noinline]] bool take_chunk(stream_writer& me, std::uint64_t window);
-/// Ends the window early.
 [[gnu::cold, gnu::noinline]] void close_window(std::uint64_t window);
-/// Appends the reading of the thread's CPU clock, if the thread makes system calls for the recording.
+/// Appends a reading of the thread's CPU clock, if the thread may make system calls for the recording.
 [[gnu::cold, gnu::noinline]] void note_cpu_time(stream_writer& me, std::uint64_t window);
 
 inline void append(stream_writer& me, std::uint64_t window, std::uint64_t word, std::uint64_t other,
                    std::uint64_t begin, std::uint64_t end) {
   std::atomic<std::uint64_t>& busy = me.slot->busy;
-  // A word that a handler left by a jump is of an earlier window.
+  // If a handler left append() by longjmp(), the word has the number of an earlier window.
   if (busy.load(std::memory_order_relaxed) == window) [[unlikely]]
     return close_window(window);
   busy.store(window, std::memory_order_relaxed);
@@ -100,7 +100,7 @@ inline void append(stream_writer& me, std::uint64_t window, std::uint64_t word, 
   busy.store(0, std::memory_order_relaxed);
 }
 
-/// Begins a call in an open window: returns the ticks at its beginning. Reads the CPU clock if it is due.
+/// Begins a call in an open window: returns its beginning in ticks. Reads the CPU clock if it is due.
 inline std::uint64_t begin_call(stream_writer& me, std::uint64_t window) {
   const std::uint64_t now = stream_ticks();
   if (me.window == window && now - me.last < contract::long_gap_us * stream_head().ticks_a_ms / 1000) [[likely]]
@@ -112,7 +112,6 @@ inline std::uint64_t begin_call(stream_writer& me, std::uint64_t window) {
 /// Appends a call of this thread that has just returned.
 [[gnu::noinline]] void end_call(std::uint64_t window, std::uint64_t word, std::uint64_t other, std::uint64_t begin);
 
-/// A call that may sleep. It is in the thread's slot from the construction until end() or the destruction.
 inline std::uint64_t word_of(contract::verb what, const void* object) {
   return contract::word_of_call(what, reinterpret_cast<std::uintptr_t>(object));
 }
@@ -130,7 +129,7 @@ class sleeping_call {
   ~sleeping_call() { forget(); }
 
   stream_writer& writer() const { return me_; }
-  /// Also for the clean-up of a cancelled thread, which calls no destructors here.
+  /// Removes the call from the slot. Also called for a cancelled thread, which runs no destructors here.
   void forget() { me_.slot->call.store(0, std::memory_order_release); }
   /// Appends the call if a window is open now.
   void end(contract::verb what, std::uint64_t flags = 0) {
@@ -148,15 +147,16 @@ class sleeping_call {
 
 // ---- the sink ----------------------------------------------------------------------------------------------
 
-/// Writes calls into the open window. While no window is open it notes only where threads sleep, but not in waits for read-write
-/// locks. Initialisations and ends of objects, holders and failed tries of other objects than mutexes are not in a stream; spin locks
-/// and embedded locks are not recorded, of which the file's header says if there were any of the former.
+/// Writes calls into the open window. While no window is open it records only where threads sleep, except for
+/// read-write locks. A stream does not contain initialisations and destructions of objects, holders, or failed tries
+/// other than of mutexes. Spin locks and embedded locks are not recorded; a flag in the file's header shows whether
+/// spin locks were used.
 struct streams {
   static constexpr bool has_embedded = false, is_mostly_idle = true;
 
-  struct call {            // of two words, which are returned in registers
-    std::uint64_t window;  ///< 0: none is open
-    std::uint64_t began;   ///< ticks, if one is
+  struct call {            // two words, which are returned in registers
+    std::uint64_t window;  ///< 0: no window is open
+    std::uint64_t began;   ///< ticks, if a window is open
     explicit operator bool() const { return window != not_noted; }
   };
   static constexpr std::uint64_t not_noted = ~std::uint64_t{0};
@@ -212,8 +212,8 @@ struct streams {
   static bool may_wait(const call& c) {
     return c.window != 0 || writer_for<Object>() != nullptr;
   }
-  /// The thread's slot says meanwhile that it waits, also if no window is open: one may open and close before the call returns.
-  /// The unlock and lock within a wait for a condition are a part of that wait.
+  /// Until the wait ends, the thread's slot shows it, even if no window is open: a window may open and close before the
+  /// call returns. The unlock and lock in a wait for a condition variable are part of that wait.
   template <class Object>
   static sleeping_call wait_begins(const call& c, const Object& object, const wait_call& how) {
     const std::uint64_t began = c.window != 0 ? c.began : stream_ticks();
@@ -286,7 +286,8 @@ struct streams {
   [[gnu::noinline]] static int released_in(std::uint64_t window, Object object, std::uint64_t caller, Unlock unlock) {
     const call c = begins_in<Object>(window);
     if (!c) return unlock();
-    const std::uint64_t word = word_of(Object::releases, object.key) | flags_of(object);  // afterwards it may be gone
+    // Before the unlock: afterwards the object may be gone
+    const std::uint64_t word = word_of(Object::releases, object.key) | flags_of(object);
     const int result = unlock();
     if (result == 0) end_call(window, word, caller, c.began);
     return result;

@@ -8,7 +8,7 @@
 #include "library/preload/rwlock_layout.hpp"
 #include "library/preload/selection.hpp"
 
-// Weak, as all references to the C library (preload/c_library_functions.cpp).
+// Weak, like all references to the C library (preload/c_library_functions.cpp).
 extern "C" [[gnu::weak]] int pthread_barrierattr_getpshared(const pthread_barrierattr_t*, int*) noexcept;
 
 namespace usher::recorder {
@@ -22,9 +22,9 @@ contract::object* find_or_make(recorded_thread& me, mutex_object m, std::uint64_
                       : begin_anew(me, *o, m.key, contract::kind::mutex, m.is_recursive(), caller);
 }
 
-/// Whether the mutex is free for certain: the process has one thread, the mutex is not process-shared, and the record
-/// shows no hold of it (no owner, no light hold of this thread). A free mutex is locked without a wait. So a process with
-/// one thread calls the C library's lock at once, which costs less than its trylock.
+/// Whether the mutex is certainly free: the process has one thread, the mutex is not process-shared, and the record
+/// shows no hold of it (no owner, no light hold of this thread). Locking it then needs no wait, so the C library's lock
+/// is called directly, which costs less than its trylock.
 bool sums::is_free_for_certain(recorded_thread& me, const contract::object& o, mutex_object m) {
   me.unusual = preload::has_one_thread() ? recorded_thread::alone : 0;
   return me.unusual != 0 && o.owner.load(std::memory_order_relaxed) == 0 && me.light_mutex != m.key &&
@@ -43,7 +43,7 @@ void sums::count_failed_try(recorded_thread& me, contract::object& o, contract::
 void sums::made(const mutex_object& m) {
   const bool recursive = m.is_recursive();
   contract::object* const o = begin_initialised(m.key, contract::kind::mutex, recursive);
-  // The entry of a static mutex is kept when the mutex is initialised again, perhaps with another type.
+  // A static mutex keeps its entry if it is initialised again, perhaps with another type.
   if (o != nullptr)
     o->depth_and_kind.store((recursive ? std::uint32_t(contract::recursive) : 0) | std::uint32_t(contract::kind::mutex),
                             std::memory_order_relaxed);
@@ -51,8 +51,8 @@ void sums::made(const mutex_object& m) {
 
 namespace {
 
-/// Adds how often the thread polled, slept and was granted the lock during its wait. Usher's locks count this;
-/// `before` has the thread's counts from before the wait.
+/// Adds how often the thread polled, slept and was granted the lock during its wait. Usher's locks count this; `before`
+/// has the thread's counts before the wait.
 void add_wait_tally(recorded_thread& me, contract::object& o, const native_detail::wait_tally& before) {
   contract::detail* const d = detail_of(me, o);
   if (d == nullptr) return;
@@ -66,7 +66,7 @@ void add_wait_tally(recorded_thread& me, contract::object& o, const native_detai
 
 lock_wait::lock_wait(recorded_thread& t, contract::object& entry, contract::kind kind, const wait_call& how)
     : me(t), o(entry), wait(t, entry, kind, how.caller, how.has_deadline), before(native_detail::own_waits) {
-  detail_of(me, o);  // so that the present hold, which may be the longest, is recorded there
+  detail_of(me, o);  // the present hold, perhaps the longest, can then record there
 }
 
 void lock_wait::ends(const void* key, int result) {
@@ -75,29 +75,28 @@ void lock_wait::ends(const void* key, int result) {
   if (!preload::selected().passes_through) add_wait_tally(me, o, before);
   if (is_acquired(result)) {
     wait.book(ticks);
-    // A wait of a millisecond suggests long holds: all are timed again, until they are seen to be short. After a death the
-    // entry may name the dead owner, which this one overwrites.
+    // A wait of a millisecond suggests long holds, so all holds are timed until they are short again. If an owner died,
+    // the entry may name the dead thread, and hold_begins() overwrites it.
     if (ticks >= me.of->ticks_a_ms.load(std::memory_order_relaxed) || result == EOWNERDEAD) count_by_threads(o, false);
     hold_begins(me, o, key);
     try_ends(me, o, key);
   } else if (result == ETIMEDOUT) {
     wait.book_timeout(ticks);
-    // finish() has subtracted this wait from the waiters' time, so it is also subtracted from the time at the
-    // beginning of the present hold (holding.hpp). A light hold does not store that time.
+    // finish() has subtracted this wait from the waiters' time, so it is also subtracted from the time at the beginning
+    // of the present hold (holding.hpp). A light hold does not store that time.
     if (o.owner.load(std::memory_order_relaxed) != 0) o.mutex.waited_before.fetch_sub(ticks, std::memory_order_relaxed);
   }
 }
 
 // ---- condition variables -----------------------------------------------------------------------------------
 
-// A wait unlocks the mutex and locks it again. With Usher's own functions, both are recorded as usual. If the C library
-// waits, they are recorded here, and the time for which the thread waited for the mutex is unknown.
+// A wait unlocks the mutex and locks it again. Usher's own functions record both as usual. If the C library does it,
+// both are recorded here, and the time for which the thread waited for the mutex is unknown.
 
 namespace {
 
-/// Stores the time of n signals for the waiters that they will wake; only the latest sixteen are kept. It is unknown
-/// which signal woke a waiter, so waiters take the times in order: the sum of all latencies does not depend on the
-/// order.
+/// Stores the time of n signals for the waiters that they will wake; only the latest sixteen are kept. The waiter woken
+/// by a signal is not known, so waiters take the times in order: the sum of all latencies does not depend on the order.
 void record_signal_times(contract::detail& d, std::uint64_t now, std::uint32_t n) {
   const std::uint64_t first = d.sent.load(std::memory_order_relaxed);
   constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
@@ -117,8 +116,8 @@ std::uint64_t ticks_since_signal(contract::detail& d, std::uint64_t now, std::ui
   return ticks < most ? ticks : most;  // two simultaneous signals may store each other's time
 }
 
-/// Drops the signals in excess of the waiters. Called when a waiter has left without a signal: no waiter would take
-/// their times but a later one, which would take the oldest for its own.
+/// Drops signals in excess of the waiters. Called after a waiter has left without a signal: otherwise a later waiter
+/// would take the oldest of these times as that of its own signal.
 void drop_surplus_signals(contract::object& o, contract::detail& d) {
   const std::uint64_t waiters = o.waiting.load(std::memory_order_relaxed) & contract::waiting_count;
   std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
@@ -139,7 +138,7 @@ condition_wait::condition_wait(recorded_thread& t, contract::object& entry, cons
       mutex(c.mutex != nullptr ? t.find(c.mutex) : nullptr),
       wait(t, entry, contract::kind::condition, how.caller, how.has_deadline) {
   add(o.acquisitions, 1);
-  detail_of(me, o);  // for the times of signals
+  detail_of(me, o);  // has room for the times of signals
   if (mutex != nullptr && c.hides_mutex) hold_ends(me, *mutex, wait.chain());
 }
 
@@ -147,7 +146,7 @@ void condition_wait::ends(const waited_condition& c, int result) {
   if (!wait.is_current()) return;
   const std::uint64_t ticks = wait.finish();
   if (mutex != nullptr && mutex->owner.load(std::memory_order_relaxed) != me.name && me.light_mutex != c.mutex) {
-    // There was no recorded lock call: the C library has locked the mutex, or an unlock has handed it over.
+    // This lock of the mutex was not recorded: the C library has locked it, or an unlock has granted it to the waiter.
     if (c.hides_mutex) mutex->flags.fetch_or(contract::any_wait_hidden, std::memory_order_relaxed);
     hold_begins(me, *mutex, c.mutex);
   }
@@ -185,11 +184,11 @@ void sums::count_signal(recorded_thread& me, contract::object& o, bool all) {
 
 // ---- read-write locks --------------------------------------------------------------------------------------
 
-// Several readers hold the lock at once, so all counts are atomic additions; only the writer that holds it writes the figures of
-// holds.
+// Several readers hold the lock at once, so all counts are atomic additions. Only the writer that holds it writes the
+// figures of holds.
 
-/// Ends the hold of a writer, before the unlock. The threads that wait now have waited during it for its length at most,
-/// and for the time that they have waited so far at most; the lesser of both sums is charged.
+/// Ends a writer's hold, before the unlock. Each thread that waits now has waited during the hold for the hold's length
+/// at most, and for its wait so far at most. The lesser of the two sums is charged.
 held_charge sums::write_ends(recorded_thread& me, contract::object& o) {
   const std::uint64_t now = me.of->ticks(), begin = o.hold_begin.load(std::memory_order_relaxed);
   const std::uint64_t hold = begin != 0 && now > begin ? now - begin : 0;
@@ -225,7 +224,7 @@ void rwlock_wait::ends(int result) {
   } else if (result == ETIMEDOUT) {
     wait.book_timeout(ticks);
   } else {
-    return;  // such as EDEADLK
+    return;  // for example EDEADLK
   }
   if (is_shared) add(me.of->head->waited_for_shared, ticks);
   if (of == to_read) add(o.rwlock.waited_to_read, ticks);
@@ -250,7 +249,7 @@ bool is_of_one_process(const pthread_barrierattr_t* attributes) {
 void sums::made(const barrier_object& b, const pthread_barrierattr_t* attributes, unsigned threads) {
   contract::object* const o = begin_initialised(b.key, contract::kind::barrier, false);
   if (o == nullptr) return;
-  // A static barrier's entry is kept. Its arrivals must be whole rounds of the new number.
+  // A static barrier keeps its entry. The size is known only if the earlier arrivals are whole rounds of the new size.
   const bool is_known = is_of_one_process(attributes) && o->acquisitions.load(std::memory_order_relaxed) % threads == 0;
   o->barrier.size.store(is_known ? threads : 0, std::memory_order_relaxed);
 }
@@ -265,35 +264,35 @@ sums::last_arrival sums::comes_last(const call& c, const barrier_object&) {
   const std::uint64_t waited = contract::waited_so_far(waiting, now);
   o.owner.store(me.name, std::memory_order_relaxed);
   if (contract::detail* const d = detail_of(me, o)) note_thread(*d, me.name, 1, 0);
-  const bool is_valid = waited < std::uint64_t{1} << 51;  // else a negative difference: a thread is leaving just now
+  const bool is_valid = waited < std::uint64_t{1} << 51;  // else a negative difference: a thread is leaving now
   return {true, is_valid ? add_charge(me, o, waited, now) : held_charge{}};
 }
 
 // ---- joins -------------------------------------------------------------------------------------------------
 
-// The object is the place in the program that waits for threads to end: the first return address outside of the libraries that
-// only pass the call on, such as std::thread::join().
+// The object is the place in the program that waits for threads to end: the first return address outside of the
+// libraries that only forward the call, such as std::thread::join().
 
 namespace {
 
-/// Whether the module of this word of a chain only passes joins on.
+/// Whether the module of this return address only forwards joins.
 bool is_wrapper(const recorder& r, std::uint64_t pc) {
   const std::uint32_t number = contract::module_of(pc);
   if (number == 0 || number > r.room().modules) return false;
   const contract::module_slot& m = r.file.module(number - 1);
   if (m.ready.load(std::memory_order_acquire) == 0) return false;
-  // Another process may write anything into the file, at any time: numbers are copied, then compared.
+  // Another process may write to the file at any time: the fields are copied before they are compared.
   const volatile contract::module_slot& there = m;
   const std::uint32_t path = there.path, length = there.path_length, room = r.room().text;
   if (path > room || length > room - path) return false;
   std::string_view name(r.file.text() + path, length);
-  name.remove_prefix(name.rfind('/') + 1);  // substr() would need the C++ library, for its exception
+  name.remove_prefix(name.rfind('/') + 1);  // substr() may throw, which needs the C++ library
   for (const std::string_view wrapper : {"libstdc++.so", "libc++.so", "libboost_thread", "libglib-2.0.so"})
     if (name.starts_with(wrapper)) return true;
   return false;
 }
 
-/// The address that names the place. A chain is taken for each join, which takes far less time than a thread's life.
+/// The address that identifies the place. Each join takes a call chain, which costs far less than a thread's creation.
 std::uint64_t place_of(recorded_thread& me, std::uint64_t caller) {
   const std::uint32_t taken = take_chain(me);
   if (taken == 0 || taken > me.of->room().chains) return caller;

@@ -1,8 +1,9 @@
 // The sink of `usher stat`: adds calls to the sums of their objects' entries (contract::object, contract::detail).
 //
-// Of a mutex and a spin lock the holder writes the first cache line of the entry, without read-modify-writes; waiters write the
-// second. Semaphores, conditions and the readers of a read-write lock have no holder, and a signal handler may post, so all their
-// counts are atomic additions. recorder.hpp describes the course of a recording, holding.hpp that of a hold.
+// The holder of a mutex or spin lock writes the first cache line of the entry, without read-modify-writes; waiters
+// write the second. Semaphores, condition variables and the readers of a read-write lock have no holder, and a signal
+// handler may post, so all their counts are atomic additions. recorder.hpp describes the course of a recording,
+// holding.hpp that of a hold.
 #pragma once
 
 #include <pthread.h>
@@ -17,7 +18,7 @@
 
 namespace usher::recorder {
 
-/// Whether the recording is over; ends it in this process, too. Only for slow paths.
+/// Whether the recording is over; then also ends it in this process. Only for slow paths.
 [[gnu::always_inline]] inline bool is_over(recorded_thread& me) {
   if (!has_ended(*me.of)) return false;
   end_recording(*me.of);
@@ -26,8 +27,8 @@ namespace usher::recorder {
 
 // ---- entries (sums.cpp) ------------------------------------------------------------------------------------
 
-/// Finds or makes the mutex's entry. Called if there is none at the index where the search begins, or if that one is
-/// of an object of another kind.
+/// Finds or makes the mutex's entry. Called if the first index of the search has no entry of the mutex, or one of
+/// another kind.
 [[gnu::noinline]] contract::object* find_or_make(recorded_thread& me, mutex_object m, std::uint64_t caller);
 /// The entry of the place that waits for threads to end; null if the recording is over.
 contract::object* find_place(recorded_thread& me, std::uint64_t caller);
@@ -60,7 +61,7 @@ struct lock_wait {
   recorded_thread& me;
   contract::object& o;
   recorded_wait wait;
-  native_detail::wait_tally before;  ///< the thread's counts
+  native_detail::wait_tally before;  ///< the thread's counts before the wait
 
   lock_wait(recorded_thread& t, contract::object& entry, contract::kind kind, const wait_call& how);
   void ends(const void* key, int result);
@@ -68,7 +69,7 @@ struct lock_wait {
 
 /// A wait for a read-write lock.
 struct rwlock_wait {
-  enum side : unsigned { to_read, to_write };  // as detail::behind_writer has it
+  enum side : unsigned { to_read, to_write };  // index of detail::behind_writer
   recorded_thread& me;
   contract::object& o;
   side of;
@@ -80,14 +81,14 @@ struct rwlock_wait {
   void ends(int result);
 };
 
-/// A wait for a semaphore, at a barrier or for the end of a thread.
+/// A wait for a semaphore, at a barrier, or for the end of a thread.
 struct plain_wait {
   recorded_thread& me;
   contract::object& o;
   recorded_wait wait;
 };
 
-/// A wait for a condition. The mutex's entry may be null.
+/// A wait for a condition variable. The mutex's entry may be null.
 struct condition_wait {
   recorded_thread& me;
   contract::object& o;
@@ -95,7 +96,7 @@ struct condition_wait {
   recorded_wait wait;
 
   condition_wait(recorded_thread& t, contract::object& entry, const waited_condition& c, const wait_call& how);
-  /// The thread has locked the mutex again.
+  /// Called when the thread has locked the mutex again.
   void ends(const waited_condition& c, int result);
 };
 
@@ -110,7 +111,7 @@ struct sums {
     explicit operator bool() const { return entry != nullptr; }
   };
 
-  /// A recorded process ends the recording at the first call that may sleep, of a kind that has no slow path elsewhere.
+  /// A process ends the recording at its next call that may sleep, for kinds without another slow path.
   template <class Object>
   [[gnu::always_inline]] static call begins(const Object& object, std::uint64_t caller) {
     constexpr bool ends_here = Object::kind == contract::kind::condition || Object::kind == contract::kind::semaphore ||
@@ -134,7 +135,7 @@ struct sums {
       return false;
   }
 
-  /// The thread's last trylock has not failed, so it has no retries to count.
+  /// The thread's last trylock did not fail, so this acquisition ends no series of retries.
   template <class Object>
   [[gnu::always_inline]] static void acquired_plainly(const call& c, const Object& object, std::uint64_t caller) {
     if constexpr (std::is_same_v<Object, mutex_object>)
@@ -147,7 +148,7 @@ struct sums {
     contract::object& o = *c.entry;
     if constexpr (contract::has_holds(Object::kind)) {
       if (result == EOWNERDEAD)
-        count_by_threads(o, false);  // the entry may name the dead owner: this one overwrites it
+        count_by_threads(o, false);  // the entry may name the dead owner; hold_begins() overwrites it
       hold_begins(*c.thread, o, object.key);
     } else if constexpr (std::is_same_v<Object, write_object>) {
       write_begins(*c.thread, o);
@@ -159,8 +160,8 @@ struct sums {
     if constexpr (has_retries<Object>) try_ends(*c.thread, o, object.key);
   }
 
-  // A try of a mutex searches the entry before, so that the mutex is held no longer than necessary, but compares its kind
-  // afterwards, because it is on the holder's cache line.
+  // A try searches for the mutex's entry before the call, to keep the hold short, but compares the kind after it,
+  // because the kind is on the holder's cache line.
   template <class Object>
   struct tried {
     recorded_thread* thread;
@@ -237,7 +238,7 @@ struct sums {
     }
   }
 
-  /// Handles the fast cases of a mutex without a stack frame; the others are functions of their own.
+  /// Handles a mutex's fast cases without a stack frame; other functions handle the slow cases.
   template <class Object, class Unlock>
   [[gnu::always_inline]] static int released(const Object& object, std::uint64_t, Unlock unlock) {
     if constexpr (std::is_same_v<Object, mutex_object>) {
@@ -268,16 +269,15 @@ struct sums {
     if constexpr (Object::kind == contract::kind::condition)
       count_signal(*c.thread, *c.entry, what == contract::verb::broadcast);
     else
-      add(c.entry->semaphore.posts, times);  // before the post: its waiter may destroy the semaphore
+      add(c.entry->semaphore.posts, times);  // before the post: a woken waiter may destroy the semaphore
     return {};
   }
   template <class Object>
   static void signalled(const call&, const Object&, contract::verb, std::uint64_t) {}
 
-  /// The thread whose arrival completes a round comes last. The C library does not say which it is
-  /// (PTHREAD_BARRIER_SERIAL_THREAD may be any), so arrivals are counted here. If the number of threads of a round is not
-  /// known, each thread counts as one that waits: the barrier was initialised before the recording, or other processes use
-  /// it, too.
+  /// Whether this thread's arrival completes a round. The C library does not report this (any thread may get
+  /// PTHREAD_BARRIER_SERIAL_THREAD), so arrivals are counted here. The size of a round is not known if the barrier was
+  /// initialised before the recording, or if other processes use it; then each thread counts as a waiter.
   struct last_arrival {
     bool is_so = false;
     held_charge charge{};
@@ -320,7 +320,7 @@ struct sums {
   friend struct rwlock_wait;
 
  private:
-  /// Objects of which retries are counted: acquisitions after a try that failed.
+  /// Kinds of objects for which acquisitions after a failed try are counted.
   template <class Object>
   static constexpr bool has_retries = contract::has_holds(Object::kind) || Object::kind == contract::kind::semaphore;
 
@@ -345,7 +345,7 @@ struct sums {
     add(o.rwlock.reads, 1);
     raise_to(o.rwlock.most_readers, o.rwlock.readers.fetch_add(1, std::memory_order_relaxed) + 1);
   }
-  /// Ends the hold of a reader. None is counted if it began before the recording.
+  /// Ends a reader's hold. The count stays 0 if the reader's hold began before the recording.
   static void read_ends(contract::object& o) {
     std::uint32_t seen = o.rwlock.readers.load(std::memory_order_relaxed);
     while (seen != 0 && !o.rwlock.readers.compare_exchange_weak(seen, seen - 1, std::memory_order_relaxed)) {
@@ -366,7 +366,7 @@ struct sums {
       }
       c = write_ends(me, o);
     }
-    const int result = unlock();  // afterwards the object may be gone
+    const int result = unlock();  // afterwards the object may no longer exist
     if (c.due != 0) charge_holder(me, c);
     return result;
   }

@@ -26,7 +26,8 @@ bool is_own(std::uint64_t address) {
   return address >= reinterpret_cast<std::uintptr_t>(__ehdr_start) && address < reinterpret_cast<std::uintptr_t>(_end);
 }
 
-/// Adds an address to the chain, unless it is in libusher.so, whose C11 functions call pthread's. False if the chain is full.
+/// Adds an address to the chain, except addresses in libusher.so, whose C11 functions call pthread functions. False if
+/// the chain is full.
 bool add(call_chain& chain, std::uint64_t pc, std::uint32_t module) {
   if (is_own(pc)) return true;
   if (chain.length == call_chain::longest) return false;
@@ -40,18 +41,18 @@ bool add(call_chain& chain, std::uint64_t pc, std::uint32_t module) {
 }
 
 constexpr std::uintptr_t largest_guess = 1 << 20;  // bytes from the stack pointer to the frame pointer; chosen
-// The most pages for which the kernel is asked to find the thread's own stack; chosen. few_pages limits the search at
-// the beginning of each chain, which saves later system calls; most_pages limits it when a chain has become uncertain.
+// The largest number of pages that the kernel tests to find the thread's own stack; chosen. few_pages is the limit at
+// the beginning of each chain, to save later tests; most_pages is the limit when a chain has become uncertain.
 constexpr std::uintptr_t few_pages = 16, most_pages = 256;
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
-constinit found_values<4096> found{};  // 64 KiB, touched where used; chosen, not measured
+constinit found_values<4096> found{};  // 64 KiB, allocated where used; chosen, not measured
 
 /// The module of a frame.
 struct frame_module : loaded_module {
-  std::uint64_t name = 0;    ///< in `found`
-  std::uint32_t number = 0;  ///< as module_numbers has it
+  std::uint64_t name = 0;    ///< identifies the module in keys of `found`
+  std::uint32_t number = 0;  ///< from module_numbers
   bool is_own = false;
 };
 
@@ -63,12 +64,12 @@ struct walk {
   const module_numbers* numbers;
   registers regs, caller;
   readable_memory stack{}, of_module{};
-  frame_module module{};  ///< of the present frame; its tables are set only if they may be read
-  /// The frames so far were all found by unwind tables, and no signal has interrupted one: this thread will return to
-  /// each.
+  frame_module module{};  ///< of the present frame; `tables` is 0 if they must not be read
+  /// All frames so far were found by unwind tables, and none was interrupted by a signal: this thread will return to
+  /// each of them.
   bool certain = true;
   unsigned pinned = 0;
-  const void* pins[4];  ///< loader's entries of modules that certain frames are in; chosen: few chains have more
+  const void* pins[4];  ///< loader's entries of the modules of certain frames; chosen: few chains have more
   rule_room room;
 };
 static_assert(sizeof(walk) <= sizeof(capture_area::room));
@@ -79,7 +80,7 @@ bool is_pinned(const walk& w, const void* entry) {
   return false;
 }
 
-/// Called when the rest of the chain may be wrong: from now on no memory is read that another thread could unmap.
+/// Called when the rest of the chain may be wrong. Afterwards no memory is read that another thread could unmap.
 void end_certainty(walk& w) {
   if (!w.certain) return;
   w.certain = false;
@@ -99,9 +100,9 @@ void find_own(frame_module& m) {
     if (segments[i].p_type == PT_GNU_EH_FRAME) m.tables = m.begin + segments[i].p_vaddr;
 }
 
-/// Extends the name of a module that can be unloaded, so that another module loaded at the same addresses has another
-/// name. It contains the build id and the header of the tables: versions and encodings, the place of .eh_frame, the
-/// number of frames, the first frame. False if these cannot be read.
+/// Extends the name of a module that can be unloaded, so that another module at the same addresses gets a different
+/// name. Adds the build id and the header of the tables: versions and encodings, the place of .eh_frame, the number of
+/// frames, the first frame. False if these cannot be read.
 [[gnu::noinline]] bool name_unloadable(walk& w) {
   frame_module& m = w.module;
   w.of_module = {};
@@ -113,8 +114,8 @@ void find_own(frame_module& m) {
   return true;
 }
 
-/// Sets w.module to the module that contains `address`; it is most often that of the last frame. No memory is read of
-/// a module that another thread could unload meanwhile.
+/// Sets w.module to the module that contains `address`, in most cases the previous frame's. Does not read memory of a
+/// module that another thread could unload at the same time.
 void find_module_of(std::uint64_t address, walk& w) {
   frame_module& m = w.module;
   if (m.has(address)) return;
@@ -137,7 +138,7 @@ void find_module_of(std::uint64_t address, walk& w) {
   if (w.numbers != nullptr) m.number = w.numbers->number(w.numbers->context, m);
 }
 
-/// Applies w.room.rules: rules that do not fit into a word.
+/// Applies w.room.rules, which do not fit into a word.
 [[gnu::cold, gnu::noinline]] bool apply(const tables& in, walk& w) {
   using r = frame_rules;
   const frame_rules& rules = w.room.rules;
@@ -203,7 +204,7 @@ void find_module_of(std::uint64_t address, walk& w) {
   regs.known = 0;
   regs.set(machine::frame, outer);
   regs.set(machine::sp, frame + 16);
-  if (!machine::frame_pointer_finds_sp) regs.forget(machine::sp);  // its value remains as the lower bound
+  if (!machine::frame_pointer_finds_sp) regs.forget(machine::sp);  // the value remains as a lower bound
   regs.set(machine::pc, pc);
   return true;
 }
@@ -211,13 +212,13 @@ void find_module_of(std::uint64_t address, walk& w) {
 enum class step { called, interrupted, ended, failed };
 
 #if defined(__aarch64__)
-/// Takes a step out of a signal handler, if the present address is where the handler returns to. The frames that led
-/// here were called, so the thread will execute these instructions: the kernel will then take the registers from where
-/// they are read here, also if the program has put them there. In an uncertain chain only code is read that is never unmapped.
+/// Takes a step out of a signal handler, if the present address is the handler's return address. The thread will return
+/// to these instructions, since its frames were called; then the kernel will load the registers from the memory that is
+/// read here, even if the program has written it. In an uncertain chain only code that is never unmapped is read.
 [[gnu::cold, gnu::noinline]] bool leave_handler(walk& w) {
   const registers& regs = w.regs;
   std::uint32_t there[std::size(machine::signal_return)];
-  // In an uncertain chain pc may be any number: both instructions must lie in a module that stays.
+  // In an uncertain chain pc may be any number: both instructions must lie in a module that is never unloaded.
   const std::uint64_t pc = regs.r[machine::pc];
   const bool stays = w.module.stays && pc >= w.module.begin && pc < w.module.end && w.module.end - pc >= sizeof there;
   if (!regs.knows(machine::sp) || (!w.certain && !stays)) return false;
@@ -240,8 +241,8 @@ bool leave_handler(const walk&) {
 }
 #endif
 
-/// Takes a step by the unwind tables. `word` becomes the packed rules, or `nothing` if they do not fit into a word.
-/// Not inlined, because it needs much stack.
+/// Takes a step by the unwind tables. `word` becomes the packed rules, or `nothing` if they do not fit into a word. Not
+/// inlined, because it needs much stack.
 [[gnu::cold, gnu::noinline]] step step_by_tables(walk& w, std::uint64_t address, std::uint64_t& word) {
   const frame_module& m = w.module;
   w.of_module = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
@@ -257,7 +258,7 @@ bool leave_handler(const walk&) {
   return rules.interrupted ? step::interrupted : step::called;
 }
 
-/// Replaces the registers by those of the caller.
+/// Replaces the registers by the caller's.
 step take_step(walk& w, std::uint64_t address) {
   std::uint64_t word = no_rules;
   if (w.module.tables != 0) {
@@ -291,17 +292,17 @@ step take_step(walk& w, std::uint64_t address) {
   bool interrupted = false;
   std::uint64_t address = w.regs.r[machine::pc];
   find_module_of(address, w);
-  constexpr unsigned most_frames = 256;  // including our own; chosen
+  constexpr unsigned most_frames = 256;  // including libusher.so's; chosen
   for (unsigned frames = 0; frames < most_frames; frames++) {
-    // libusher.so's own frames are certain to be mapped, so they are read even where a sandbox refuses the system call
-    // that tests memory.
+    // libusher.so's own frames are certainly mapped, so they are read even if a sandbox refuses the system call that
+    // tests memory.
     if (w.certain) w.stack.trust(w.module.is_own);
     const bool was_interrupted = interrupted;
     const step taken = take_step(w, address);
     const std::uint64_t pc = w.regs.r[machine::pc];
     into.cut = taken == step::failed || (taken != step::ended && pc != 0);
     if (!into.cut || taken == step::failed || pc >> 48 != 0) break;
-    // Some compilers make tables that are right only at calls, and a signal may interrupt a function anywhere.
+    // Some compilers' tables are right only at calls, but a signal may interrupt a function anywhere.
     if (was_interrupted) end_certainty(w);
     interrupted = taken == step::interrupted;
     address = interrupted ? pc : pc - 1;

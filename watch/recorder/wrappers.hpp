@@ -1,42 +1,41 @@
-// The functions to which the exported functions jump while something is recorded, once for all recorders: each makes the call,
-// and tells a *sink* of it. There is one function template for each shape of call, and one member of `wrappers` for each line of
-// the lists of calls (USHER_CALLS, USHER_RWLOCKS, USHER_OTHERS), from which the tables are made.
+// The functions to which the exported functions jump while something is recorded, shared by all recorders: each makes the
+// call and reports it to a *sink*. Each shape of call has one function template. Each line of the lists of calls
+// (USHER_CALLS, USHER_RWLOCKS, USHER_OTHERS) has one member of the wrappers, from which the tables are made.
 //
-//     a call that may wait    begins, a try, acquired; or, if the try found the object taken: wait_begins, the wait, wait_ends
+//     a call that may wait    begins, a try, acquired; or, if the try fails: wait_begins, the wait, wait_ends
 //     a try                   tries, the try, acquired_by_try or try_failed
-//     an unlock               released, which makes the call itself: of the object nothing may be read after it
+//     an unlock               released, which makes the call itself: afterwards the object may not be read
 //     a signal or post        signals, the call, signalled
 //
-// A sink is a struct of static functions, in which the recorders differ on purpose: sums (sums.hpp) for `usher stat`, streams
-// (streams.hpp) for `usher record`. Another one needs no wrapper. `Object` is one of objects.hpp:
+// A sink is a struct of static functions. Each recorder has its own: sums (sums.hpp) for `usher stat`, streams
+// (streams.hpp) for `usher record`. A new sink needs no new wrapper. `Object` is one of the types in objects.hpp:
 //
-//     call begins(Object, caller)            the call is about to be made. False: it is not recorded. `tries` likewise, before a
-//                                            call that does not wait
-//     is_mostly_idle                         the sink records at some times only: else, it has neither of the next two
+//     call begins(Object, caller)            before the call. False: the call is not recorded. `tries` likewise, before
+//                                            a call that does not wait
+//     is_mostly_idle                         the sink records only at times, and has is_idle() and begins_idly()
 //     bool is_idle()                         nothing is recorded now
-//     call begins_idly(Object)               the same as begins() then: false if the wait, too, is not recorded
-//     bool is_unusual(call, Object)          one of the next two may be true
-//     bool has_failed_try(call)              the thread's last try failed, so acquired_plainly() would not tell all
-//     bool is_free(call, Object)             the object is free for certain: it is locked by the waiting call, at once
-//     acquired_plainly(call, Object, caller) the thread has the object, by its first try
-//     acquired(call, Object, caller, result) the thread has the object, without a wait
-//     bool may_wait<Object>(call&)           whether the wait that would begin now is recorded
+//     call begins_idly(Object)               begins() for an idle sink: false if the wait is not recorded, either
+//     bool is_unusual(call, Object)          has_failed_try() or is_free() may be true
+//     bool has_failed_try(call)              the thread's last try failed, so acquired_plainly() does not suffice
+//     bool is_free(call, Object)             the object is certainly free, so no try is needed before the waiting call
+//     acquired_plainly(call, Object, caller) the thread has acquired the object by its first try
+//     acquired(call, Object, caller, result) the thread has acquired the object without a wait
+//     bool may_wait<Object>(call&)           whether a wait that begins now is recorded
 //     … wait_begins(call, Object, wait_call) the thread begins to wait
-//     wait_ends(…, Object, result)           it waits no longer: 0 or another result that acquires, ETIMEDOUT, ECANCELED (the
-//                                            thread ends, and no destructor runs), or an error
+//     wait_ends(…, Object, result)           the wait has ended: 0 or another result that acquires, ETIMEDOUT, ECANCELED
+//                                            (the thread ends, and no destructor runs), or an error
 //     int released(Object, caller, unlock)   calls `unlock`, and returns its result
 //     call signals(Object, verb, caller), signalled(call, Object, verb, caller)
-//     … comes_last(call, barrier), came_last(…)   whether this thread ends the others' waits, and after it has
+//     … comes_last(call, barrier), came_last(…)   whether this thread completes the barrier's round; after it has
 //     made(Object, …), destroyed(Object)     after the object is initialised; before it is destroyed
 //     yielded()
 //
 // A function that may wait first tries without waiting, which costs a few instructions more than an unrecorded call. Two
-// operations inside the C library's functions are not visible: how a thread waits, and the lock of the mutex within
-// pthread_cond_wait. Waits that a cancelled thread leaves are made with cancellation deferred but for the call itself, so that each
-// is recorded once.
+// operations within the C library's functions are invisible: how a thread waits, and the lock of the mutex in
+// pthread_cond_wait. For waits that are cancellation points cancellation is deferred, except during the call itself, so
+// that each wait is recorded once.
 //
-// Sinks do not allocate, lock or wait, and may be called by a signal handler in the middle of another call. errno is the caller's:
-// a sink keeps it.
+// Sinks do not allocate, lock or wait, and a signal handler may call them within another call. They preserve errno.
 #pragma once
 
 #include <cerrno>
@@ -55,18 +54,18 @@
 
 namespace usher::recorder {
 
-/// The return address of the exported function. That function has jumped, so this is also the return address of the
+/// The return address of the exported function. That function jumps here, so this is also the return address of the
 /// function that contains the macro.
 #define USHER_CALLER reinterpret_cast<std::uint64_t>(__builtin_return_address(0))
 
-/// The C library's functions. Only for functions that libusher-stat.so has called.
+/// The C library's functions. Only for wrappers called by libusher-stat.so.
 inline const other_pointers& unrecorded_others() {
   return usher_companion_v3.c_library;
 }
 
 // ---- the shapes --------------------------------------------------------------------------------------------
 
-/// Makes a call that waits, which is no cancellation point.
+/// Makes a call that waits and is not a cancellation point.
 template <class S, class Call, class Object, class Wait>
 int wait_for(Call c, const Object& object, const wait_call& how, Wait wait) {
   if (!S::template may_wait<Object>(c)) return wait();
@@ -76,7 +75,7 @@ int wait_for(Call c, const Object& object, const wait_call& how, Wait wait) {
   return result;
 }
 
-/// Continues a call after a try that has not returned 0.
+/// Continues a call after a try that did not return 0.
 template <class S, class Call, class Object, class Wait>
 [[gnu::noinline]] int acquire_after(Call c, Object object, wait_call how, int result, Wait wait) {
   if (result == EBUSY) return wait_for<S>(c, object, how, wait);
@@ -84,8 +83,8 @@ template <class S, class Call, class Object, class Wait>
   return result;
 }
 
-/// Locks a robust mutex, without a try; or an object after a failed try of the thread, perhaps of this object. An owner that
-/// locks a robust mutex again counts as waiting, for no time.
+/// Locks a robust mutex without a try, or an object after a failed try of the thread, perhaps of the same object. An
+/// owner that locks its robust mutex again is recorded as a wait of length 0.
 template <class S, class Call, class Object, class Try, class Wait>
 [[gnu::noinline]] int acquire_otherwise(Call c, Object object, wait_call how, Try attempt, Wait wait) {
   const bool is_robust = object.is_robust();
@@ -96,8 +95,8 @@ template <class S, class Call, class Object, class Try, class Wait>
   return result;
 }
 
-/// The return address of the exported function, read only where it is used: as all functions that use this are inlined, it is
-/// that of the function in a table. Or the address that such a function has passed on.
+/// The return address of the exported function, read only where it is used. All functions that use own_caller are
+/// inlined into a wrapper, so it is the wrapper's return address; given_caller has an address that a wrapper passes on.
 struct own_caller {
   [[gnu::always_inline]] std::uint64_t operator()() const { return USHER_CALLER; }
 };
@@ -131,7 +130,7 @@ template <class S, class Object, class Try, class Wait>
   return acquire_noted<S>(object, how.has_deadline, attempt, wait, given_caller{how.caller});
 }
 
-/// A call that takes the object, and may wait for it. While a sink that is mostly idle is idle, only the wait is told.
+/// A call that acquires the object and may wait for it. If the sink is idle, only a wait is reported.
 template <class S, class Object, class Try, class Wait>
 [[gnu::always_inline]] inline int acquire(const Object& object, bool has_deadline, Try attempt, Wait wait) {
   if constexpr (!S::is_mostly_idle) {
@@ -161,7 +160,7 @@ template <class S, class Object, class Try, class Outcome>
 [[gnu::noinline]] int try_apart(Object object, std::uint64_t caller, Try attempt, Outcome outcome) {
   return try_noted<S>(object, caller, attempt, outcome);
 }
-/// A call that takes the object if it is free. `outcome` makes an error number of the result.
+/// A call that acquires the object if it is free. `outcome` converts the result to an error number.
 template <class S, class Object, class Try, class Outcome>
 [[gnu::always_inline]] inline int try_to_acquire(const Object& object, std::uint64_t caller, Try attempt,
                                                  Outcome outcome) {
@@ -202,13 +201,13 @@ template <class S, class Object, class Call>
   }
 }
 
-/// A wait in which the thread may be cancelled, and whose end is recorded then, too.
+/// A wait that may be cancelled. A cancelled wait is recorded, too.
 template <class S, class Call, class Object, class Wait>
 class cancellable_wait {
  public:
   cancellable_wait(Call& c, const Object& object, const wait_call& how, Wait& wait)
       : object_(object), wait_(wait), noted_(S::wait_begins(c, object, how)) {}
-  /// Cancellation is deferred. `outcome` makes an error number of the result.
+  /// Called with cancellation deferred. `outcome` converts the result to an error number.
   template <class Outcome>
   int operator()(Outcome outcome) {
     const int result = usher_call_with_cleanup(run, this, cancelled);
@@ -229,7 +228,7 @@ class cancellable_wait {
                           std::declval<const wait_call&>())) noted_;
 };
 
-/// pthread_cond_wait and its like, of which `wait` is one.
+/// pthread_cond_wait and similar functions; `wait` calls one of them.
 template <class S, class Condition, class Wait>
 int wait_on(const Condition& condition, const wait_call& how, Wait wait) {
   auto c = S::begins(condition, how.caller);
@@ -240,18 +239,19 @@ int wait_on(const Condition& condition, const wait_call& how, Wait wait) {
   return result;
 }
 
-/// An error number for the result of a function of semaphores.
+/// Converts the result of a semaphore's function to an error number.
 inline int semaphore_error(int result) {
   return result == 0 ? 0 : errno == EAGAIN ? EBUSY : errno;
 }
 
-/// sem_wait and its like. As in the C library, an invalid time or clock is an error even if a credit is available.
+/// sem_wait and similar functions. As in the C library, an invalid time or clock is an error even if a credit is
+/// available.
 template <class S, class Wait>
 int wait_for_semaphore(sem_t* s, const wait_call& how, bool is_valid, Wait wait) {
   const semaphore_object object{s};
   auto c = S::begins(object, how.caller);
   if (!c || !is_valid) return wait();
-  usher_test_cancel();  // a cancellation point, also if it does not wait
+  usher_test_cancel();  // a cancellation point even without a wait
   const int saved = errno;
   if (preload::unrecorded().sem_trywait(s) == 0) {
     S::acquired(c, object, how.caller, 0);
@@ -266,7 +266,7 @@ int wait_for_semaphore(sem_t* s, const wait_call& how, bool is_valid, Wait wait)
   return result;
 }
 
-/// pthread_join and its like. The C library's join of an ended thread is no cancellation point, and neither is this one.
+/// pthread_join and similar functions. As in the C library, the join of an ended thread is no cancellation point.
 template <class S, class Wait>
 int wait_for_end_of(pthread_t t, void** value, const wait_call& how, Wait wait) {
   const joined_object object{reinterpret_cast<const void*>(t)};
@@ -383,7 +383,7 @@ struct call_wrappers {
   }
 };
 
-/// Read-write locks. As in the C library, invalid times and clocks are an error even if the lock is free.
+/// Read-write locks. As in the C library, an invalid time or clock is an error even if the lock is free.
 template <class S>
 struct rwlock_wrappers {
   static int rwlock_init(pthread_rwlock_t* l, const pthread_rwlockattr_t* a) {
@@ -440,8 +440,8 @@ struct rwlock_wrappers {
   }
 };
 
-/// The functions to which libusher-stat.so leads (others.hpp). Process-shared objects are recorded in each process separately,
-/// as mutexes are.
+/// The functions that libusher-stat.so calls (others.hpp). Process-shared objects, like mutexes, are recorded in each
+/// process separately.
 template <class S>
 struct other_wrappers {
   static int spin_init(pthread_spinlock_t* s, int shared) {
@@ -472,7 +472,7 @@ struct other_wrappers {
     return error;
   }
   static int barrier_destroy(pthread_barrier_t* b) {
-    const int error = unrecorded_others().barrier_destroy(b);  // waits for threads that are about to leave
+    const int error = unrecorded_others().barrier_destroy(b);  // waits for threads that have not left the barrier yet
     if (error == 0) S::destroyed(barrier_object{b});
     return error;
   }
@@ -483,7 +483,7 @@ struct other_wrappers {
     if (!c) return wait();
     const auto last = S::comes_last(c, object);
     if (!last) return wait_for<S>(c, object, {USHER_CALLER}, wait);
-    const int result = wait();  // afterwards the barrier may be gone
+    const int result = wait();  // afterwards the barrier may no longer exist
     S::came_last(c, last);
     return result;
   }
@@ -502,7 +502,7 @@ struct other_wrappers {
   }
   static int clockjoin(pthread_t t, void** value, clockid_t clock, const timespec* until) {
     const auto wait = [t, value, clock, until] { return unrecorded_others().clockjoin(t, value, clock, until); };
-    // As in the C library, another clock is an error even if the thread has ended.
+    // As in the C library, an invalid clock is an error even if the thread has ended.
     return preload::is_waitable(clock) ? wait_for_end_of<S>(t, value, {USHER_CALLER, true}, wait) : wait();
   }
   static int join_c11(thrd_t t, int* value) {

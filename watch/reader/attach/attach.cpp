@@ -42,8 +42,8 @@ using contract::attach_failure;
 using contract::attach_point;
 using contract::attach_request;
 
-constexpr auto shortly = 10s;           // for everything that needs no call of the process
-constexpr auto heartbeat_watched = 2s;  // an observer writes its heartbeat more often
+constexpr auto shortly = 10s;           // for steps that need no call of the process
+constexpr auto heartbeat_watched = 2s;  // longer than an observer's heartbeat period
 constexpr auto heartbeat_period = 50ms;
 
 std::uint64_t monotonic_ns() {
@@ -56,7 +56,7 @@ std::string text_of(const attach_point::text& t) {
   return std::string(t.data(), strnlen(t.data(), t.size()));
 }
 
-/// The error message for a process whose libusher.so this command cannot record. `its`: the library's version.
+/// The error message for a process whose libusher.so has the version `its`, which this command cannot record.
 std::string other_version(pid_t pid, const std::string& its) {
   return fmt::format(
       "process {} runs under Usher {}, and this command is of {}: use the command that belongs to it, or "
@@ -64,7 +64,7 @@ std::string other_version(pid_t pid, const std::string& its) {
       pid, its.empty() ? "of another version" : its, USHER_VERSION);
 }
 
-/// Watches a heartbeat word in the process's memory. True if it changes, so that a living observer writes it.
+/// Watches a heartbeat word in the process's memory. True if it changes: then its observer is alive.
 bool beats(const target_memory& memory, std::uint64_t at) {
   std::uint64_t first = 0, now = 0;
   if (!memory.read(at, first)) return false;
@@ -76,8 +76,7 @@ bool beats(const target_memory& memory, std::uint64_t at) {
   return false;
 }
 
-/// Whether another observer that still lives records the process, or waits for the process's next call to begin a
-/// record.
+/// Whether another living observer records the process, or has requested a record.
 bool is_observed(const target_memory& memory, std::uint64_t at, const attach_point& p) {
   if (const std::uint64_t file = p.file.load(); file != 0) {
     std::uint32_t enabled = 0;
@@ -88,14 +87,14 @@ bool is_observed(const target_memory& memory, std::uint64_t at, const attach_poi
   return p.request.number != p.answered.load() && beats(memory, at + offsetof(attach_point, heartbeat));
 }
 
-/// Whether another observer has written a request since `p` was read, or the library has answered one.
+/// Whether another observer has written a request, or the library has answered one, since `p` was read.
 bool has_changed(const attach_point& p, const attach_point& now) {
   return p.request.number != now.request.number || p.answered.load() != now.answered.load() ||
          p.file.load() != now.file.load();
 }
 
-/// Whether the process is in the time namespace of this one, so that their monotonic clocks agree. True if that cannot
-/// be read.
+/// Whether this process and the other are in the same time namespace, so that their monotonic clocks agree. True if
+/// unknown.
 bool has_our_time(pid_t pid) {
   struct stat its {
   }, ours{};
@@ -103,7 +102,7 @@ bool has_our_time(pid_t pid) {
          its.st_ino == ours.st_ino;
 }
 
-/// The process's limit of `ulimit -f` in bytes. A record larger than that would end the process by SIGXFSZ.
+/// The process's limit of `ulimit -f` in bytes. A larger record would make the kernel kill the process by SIGXFSZ.
 std::uint64_t largest_file_of(pid_t pid) {
   constexpr std::string_view name = "Max file size";
   std::ifstream in(fmt::format("/proc/{}/limits", pid));
@@ -148,7 +147,7 @@ int received_descriptor(int channel) {
   return received;
 }
 
-/// Whether this command can record under the library that has this attach point.
+/// Whether this command can record a process whose library has this attach point.
 bool fits(const attach_point& p) {
   return p.magic == attach_point::expected && text_of(p.version) == USHER_VERSION && p.format == contract::version &&
          p.calls != 0 && p.calls <= attach_point::most_calls;
@@ -160,7 +159,8 @@ struct examined {
   std::uint32_t request;
 };
 
-/// The version of a library without an attach point of this layout, from its status record; empty if it has none.
+/// The version in the status record of a library that has no attach point of this layout; empty if it has no status
+/// record.
 std::string version_of(const target_memory& memory, const support::loaded_library& library) {
   preload::status_record status{};
   const auto at = memory.find(library, preload::status_record::expected.data());
@@ -168,7 +168,7 @@ std::string version_of(const target_memory& memory, const support::loaded_librar
   return std::string(status.version.data(), strnlen(status.version.data(), status.version.size()));
 }
 
-/// Looks for the library's attach point. Returns an error message, or the bytes of an `examined`.
+/// Searches for the library's attach point. Returns an error message, or the bytes of an `examined`.
 std::string examine(pid_t pid, const target_memory& memory) {
   const auto library = support::library_of(pid);
   if (!library)
@@ -185,8 +185,8 @@ std::string examine(pid_t pid, const target_memory& memory) {
   }
   const auto& p = *reinterpret_cast<const attach_point*>(bytes);
   // A living observer writes its heartbeat into the attach point until its request is answered, then into the file. If
-  // the answer comes while is_observed() watches the attach point, that heartbeat stops although the observer lives. So
-  // this looks again after a change. A process whose attach point always changes counts as observed.
+  // the request is answered while is_observed() watches the attach point, that heartbeat stops although the observer
+  // lives. So after a change the process is examined again; after a further change it counts as observed.
   constexpr int most_looks = 2;
   for (int look = 0;; look++) {
     if (!fits(p)) return other_version(pid, text_of(p.version));
@@ -232,9 +232,9 @@ attachment::~attachment() {
   if (process_ >= 0) close(process_);
 }
 
-/// Writes the request for a record into the process's memory. Called in a child, with all threads of the process
-/// stopped. If the request's number is no longer `before`, its value when the process was examined, another observer
-/// has written one.
+/// Writes the request for a record into the process's memory. Called in a child, while all threads of the process are
+/// stopped. `before`: the request's number when the process was examined. If it has changed, another observer has
+/// written a request.
 std::string attachment::write_request(std::uint32_t before) const {
   alignas(attach_point) char bytes[sizeof(attach_point)];
   const auto failed = [this](const char* what) {
@@ -282,8 +282,8 @@ std::string attachment::ask(const interruption& interrupted) {
           return write_request(e.request);
         },
         interrupted);
-    // Tries again if another observer is just stopping the threads, and up to three times in all if a thread stopped
-    // too late: on a busy machine it may wait long for a CPU.
+    // Tries again if another observer is stopping the threads at the same time. If a thread stopped too late, tries
+    // three times in all: on a busy machine a thread may wait long for a CPU.
     constexpr int most_late = 3;
     if (interrupted() || !(s.is_busy || (s.is_late && attempt + 1 < most_late))) break;
     std::this_thread::sleep_for(s.is_late ? 200ms : std::chrono::milliseconds(5 + getpid() % 7));
@@ -339,10 +339,10 @@ std::unique_ptr<access::record_file> attachment::take(std::chrono::milliseconds 
   return take_file(a.descriptor);
 }
 
-/// Duplicates the process's descriptor of this number into the calling child. It may be any file: using or closing one
-/// of the process's own file system (FUSE) could block for ever, so the child passes it on to the observer only if it
-/// has seals, which only files in memory have. On kernels before 5.6 the child opens the file anew, after a check that
-/// it is a regular one in memory: opening a device or a pipe would have effects.
+/// Duplicates the process's descriptor of this number into the calling child. It may refer to any file: to use or close
+/// one of the process's own file system (FUSE) could block for ever. So the child passes it to the observer only if it
+/// has seals, which only memory files have. On kernels before 5.6 the child reopens the file, after a check that it is
+/// a regular file in memory: to open a device or a pipe would have effects.
 int attachment::descriptor_of(int number) const {
   int own = process_ >= 0 ? static_cast<int>(syscall(SYS_pidfd_getfd, process_, number, 0)) : -1;
   if (own >= 0 || (process_ >= 0 && errno != ENOSYS && errno != EPERM)) return own;
@@ -365,7 +365,7 @@ std::unique_ptr<access::record_file> attachment::take_file(int number) {
   const auto why = in_child(
       [&] {
         const int file = descriptor_of(number);
-        if (file < 0 && errno == EBADF)  // or a child between vfork() and exec answered, which has other descriptors
+        if (file < 0 && errno == EBADF)  // or a child between vfork() and exec, which has other descriptors, answered
           return std::string("the process has closed its descriptor; try again");
         if (file < 0) return std::string(std::strerror(errno));
         if (fcntl(file, F_GET_SEALS) < 0) return std::string("it is no file in memory");

@@ -1,10 +1,10 @@
-// Switches recording on in a process that runs under Usher, and takes its record. record/attach_point.hpp describes
-// the protocol.
+// Starts a recording in a process that runs under Usher, and takes over its record. watch/contract/attach_point.hpp
+// describes the protocol.
 //
-// The attacker is the process: it chooses the content of its memory, the names under which it maps files, and its
-// descriptors, and the observer may be root. So no file is opened by a name that the process can influence; all data
-// of the process are copied with bounds; each step that can wait for the process runs in a child with a limit; and the
-// record's file is used only if it is a file in memory that can no longer change its size.
+// The attacker is the process: it chooses the content of its memory, the names of the files that it maps, and its
+// descriptors, and the observer may be root. So no file is opened by a name that the process can influence; all data of
+// the process are copied with bounds; each step that may wait for the process runs in a child with a time limit; and
+// the record's file is used only if it is a memory file whose size can no longer change.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,7 @@ namespace usher::reader {
 
 struct attach_options {
   access::record_options record;
-  /// The user vouches that the process's system-call filters permit the calls of a recording. Used if the filters
+  /// The user guarantees that the process's system-call filters permit the calls of a recording. Used if the filters
   /// cannot be read.
   bool trust_filter = false;
 };
@@ -37,10 +37,10 @@ class attachment {
   attachment& operator=(const attachment&) = delete;
   ~attachment();
 
-  /// Asks the process for a record. All its threads are stopped for a moment, as by a debugger. Returns an empty
+  /// Requests a record from the process, and stops all its threads for a moment, as a debugger does. Returns an empty
   /// string on success; else an error message of one line without a full stop, and the process is unchanged.
   std::string ask(const interruption& interrupted);
-  /// Waits for the process's next call, which makes the record, and takes the record over. Null if no call came within
+  /// Waits for the process's next call, which makes the record, and takes over the record. Null if no call came within
   /// the limit or before `interrupted` returned true, if the process has ended, or on an error, which error()
   /// describes.
   std::unique_ptr<access::record_file> take(std::chrono::milliseconds limit, const interruption& interrupted);
@@ -59,9 +59,9 @@ class attachment {
   attach_options options_;
   access::tick_clock clock_;
   target_memory memory_;
-  int process_;               ///< its descriptor; −1: not known to this kernel
+  int process_;               ///< pidfd; −1: this kernel has none
   std::uint64_t point_ = 0;   ///< address of the attach point
-  std::uint32_t number_ = 0;  ///< of the request
+  std::uint32_t number_ = 0;  ///< the request's number
   bool has_filter_ = false;
   std::string error_;
   double stopped_seconds_ = 0;

@@ -17,7 +17,7 @@ constexpr char complete = '.';  // the last byte of a result
 
 [[noreturn]] void run(const std::function<std::string()>& work, pid_t parent, int to) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it had died before
+  if (getppid() != parent) _exit(1);  // the parent died before prctl()
   std::string result = work() + complete;
   for (std::size_t sent = 0; sent < result.size();) {
     const ssize_t n = write(to, result.data() + sent, result.size() - sent);
@@ -41,8 +41,8 @@ std::optional<std::string> in_child(const std::function<std::string()>& work, st
   bool ended = child < 0;
   while (!ended) {
     pollfd p{ends[0], POLLIN, 0};
-    // The limit is checked only if the pipe is empty: results are read even if this process was stopped until after
-    // the limit.
+    // The limit is checked only if the pipe is empty: results are read even if this process was stopped until after the
+    // limit.
     if (poll(&p, 1, 5) <= 0) {
       if (std::chrono::steady_clock::now() >= until || interrupted()) break;
       continue;
@@ -55,8 +55,8 @@ std::optional<std::string> in_child(const std::function<std::string()>& work, st
   close(ends[0]);
   if (child < 0) return std::nullopt;
   if (!ended) kill(child, SIGKILL);
-  // A child blocked in a file system of the recorded process (FUSE) ends only after that replies. So a killed child is
-  // awaited for 200 ms at most.
+  // A child may be blocked in a file system of the recorded process (FUSE) even after SIGKILL. So a killed child is
+  // awaited for at most 200 ms.
   const auto patience = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   while (waitpid(child, nullptr, ended ? 0 : WNOHANG) != child && std::chrono::steady_clock::now() < patience)
     poll(nullptr, 0, 2);

@@ -24,7 +24,7 @@ struct rights {
   bool operator==(const rights&) const = default;
 };
 
-/// The effective ids and capabilities in the text of a /proc/PID/status.
+/// The effective ids and capabilities in the text of /proc/PID/status.
 std::optional<rights> rights_in(const std::string& status) {
   rights r;
   int found = 0;
@@ -45,8 +45,8 @@ std::optional<rights> rights_of(int process) {
   return rights_in(support::content_of(process, "status"));
 }
 
-/// The id inside a user namespace that stands for the id `outside`. `map` is the content of the namespace's uid_map or
-/// gid_map: lines of "first inside, first outside, count".
+/// The id inside a user namespace that corresponds to the id `outside`. `map` is the content of the namespace's uid_map
+/// or gid_map: lines of "first inside, first outside, count".
 std::optional<unsigned> id_inside(const std::string& map, unsigned outside) {
   std::istringstream in(map);
   for (std::uint64_t inside = 0, first = 0, count = 0; in >> inside >> first >> count;)
@@ -54,8 +54,8 @@ std::optional<unsigned> id_inside(const std::string& map, unsigned outside) {
   return std::nullopt;
 }
 
-/// Device and inode of a file, from the kernel's cache. Without AT_STATX_DONT_SYNC the call could block for ever,
-/// since the root may be a file system of the process's own (FUSE).
+/// Device and inode of a file, from the kernel's cache. Without AT_STATX_DONT_SYNC the call could block for ever, since
+/// the root may be the process's own file system (FUSE).
 std::pair<std::uint64_t, std::uint64_t> identity_of(int fd) {
   struct statx s {};
   if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &s) != 0) return {0, 0};
@@ -69,7 +69,7 @@ bool is_same_file(const shared_descriptor& a, const char* path, int flags) {
 }
 
 /// Opens the process's root and namespaces. A descriptor stays empty if this process has the same root or namespace.
-/// False if one could not be opened.
+/// False if an open fails.
 bool open_place(int process, process_place& p) {
   const auto opened = [process](const char* name, int flags) {
     return shared_descriptor(openat(process, name, flags | O_CLOEXEC));
@@ -145,7 +145,7 @@ process_place place_of(pid_t pid) {
       p.uid_inside = *uid;
       p.gid_inside = *gid;
     } else {
-      p.user_namespace = {};  // its ids have no number there: it can be looked at from outside only
+      p.user_namespace = {};  // this process has no id there, so it can only look from outside
     }
     return p;
   }

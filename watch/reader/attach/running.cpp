@@ -73,8 +73,8 @@ bool is_stopped(pid_t pid) {
   return state.starts_with('T') || state.starts_with('t');
 }
 
-/// The text is limited because the process chooses its address, and may make the kernel return all of its memory
-/// (PR_SET_MM).
+/// The length is limited because the process chooses the address of the text (PR_SET_MM), and may make the kernel
+/// return all of its memory.
 std::vector<std::string> command_of(pid_t pid) {
   constexpr std::size_t longest = 1 << 16, most_words = 4096;
   std::ifstream in(fmt::format("/proc/{}/cmdline", pid));
@@ -88,8 +88,8 @@ std::vector<std::string> command_of(pid_t pid) {
   return words;
 }
 
-/// Runs in a child that changes its root: the kernel returns the path relative to the root directory of the process
-/// that reads the link.
+/// Must run in a child that has changed its root: the kernel returns the link's path relative to the reader's root
+/// directory.
 std::string program_of(pid_t pid, int root) {
   const int process = open(fmt::format("/proc/{}", pid).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (process < 0) return "";

@@ -11,24 +11,23 @@
 
 namespace usher::reader {
 
-/// The reason why the process certainly cannot be recorded, in one line; else empty.
+/// The reason why the process certainly cannot be recorded, in one line; empty if none is known.
 std::string why_not(pid_t pid);
 
-/// Whether a signal or a debugger has stopped the process, so that it makes no calls.
+/// Whether a signal or a debugger has stopped the process, so that it cannot make calls.
 bool is_stopped(pid_t pid);
 
-/// The words of the process's command line.
 std::vector<std::string> command_of(pid_t pid);
 
-/// The path of the process's program, seen from the root directory that the descriptor `root` refers to (−1: that of
-/// this process); empty if it is unknown.
+/// The path of the process's program as seen from the root directory `root` (a descriptor; −1: this process's root);
+/// empty if unknown.
 std::string program_of(pid_t pid, int root);
 
-/// Sets the path of the modules without one, in a private copy of a record. Such a module is the program itself: the
-/// library knows the program's path only if the recording began with the program.
+/// In a private copy of a record, sets the path of modules that have none. Such a module is the program itself: the
+/// library records the program's path only if the recording began at the program's start.
 void name_program(const contract::view& copy, const std::string& path);
 
-/// CPU seconds of a process and of its children that have ended; nullopt if the process itself has ended.
+/// CPU seconds of a process and of its ended children; nullopt if the process itself has ended.
 std::optional<double> cpu_seconds_of(pid_t pid);
 
 /// Detects the end of a process that is no child of this one.

@@ -35,20 +35,21 @@ namespace {
 using namespace std::chrono_literals;
 using preload::status_record;
 
-// Chosen: limits of one reading, and its period.
+// Limits of one reading, and its period. Chosen.
 constexpr std::size_t most_mappings = 65536, longest_maps = 16 << 20;
-constexpr auto reading_limit = 2s;       // a reading that has not ended by then is lost
-constexpr auto reading_budget = 1500ms;  // in which it looks at threads: on an idle CPU at several ten thousand
+constexpr auto reading_limit = 2s;       // a longer reading is discarded
+constexpr auto reading_budget = 1500ms;  // the time for reading threads, enough for several ten thousand on an idle CPU
 constexpr auto shortest_period = 200ms;
-constexpr unsigned pause_factor = 20;  // readings take at most 5 % of a CPU
-constexpr auto long_enough = 1s;       // a wait that is taken for one that does not end
-constexpr double most_looks = 2;  // a second, and as many more: once a thread has waited for 1 s, it looks each second
-constexpr unsigned most_rereads = 8;   // of a circle's members, until all were asleep at one moment
-constexpr auto reread_budget = 300ms;  // for all circles of a reading
+constexpr unsigned pause_factor = 20;  // a pause is 20 times the reading's CPU time: at most 5 % of a CPU
+constexpr auto long_enough = 1s;       // a wait that lasts so long counts as endless
+// Wake-ups a second, and as many more: after 1 s of waiting a thread looks once a second
+constexpr double most_looks = 2;
+constexpr unsigned most_rereads = 8;   // of a circle's members, until all slept at the same moment
+constexpr auto reread_budget = 300ms;  // for all circles of one reading
 constexpr std::size_t most_circles = 64;
-constexpr unsigned most_failures = 3;  // each may have cost the whole limit
+constexpr unsigned most_failures = 3;  // a failed reading may take the whole limit
 
-/// The text of a field of a thread's status, up to the end of its line. Names in the file have no line ends.
+/// The text of a field in a thread's status, up to the end of the line. Names in the file contain no line ends.
 std::string_view field_of(std::string_view status, std::string_view name) {
   const std::size_t at = status.find(name);
   if (at == std::string_view::npos) return {};
@@ -72,7 +73,7 @@ std::vector<support::mapping> mappings_of(pid_t pid) {
   return all;
 }
 
-/// The module that has the address in a mapping of its file, or in the anonymous mapping that follows (.bss).
+/// The module whose file is mapped at the address, or is mapped directly before the anonymous mapping (.bss) there.
 standing_module module_at(const std::vector<support::mapping>& all, std::uint64_t address,
                           const target_memory& memory) {
   standing_module found;
@@ -109,16 +110,16 @@ standing_module module_at(const std::vector<support::mapping>& all, std::uint64_
 
 // ---- records of threads ---------------------------------------------------------------------------------------------
 
-/// Finds the threads whose records have a certain tag: the lower half of the record's address, with bit 0 set. The
-/// upper half is not known, so each writable mapping with such an address is searched.
+/// Finds the threads whose records have a certain tag: the low 32 bits of the record's address, with bit 0 set. The
+/// high bits are unknown, so each writable mapping with such an address is searched.
 class tag_finder {
  public:
   tag_finder(pid_t pid, const target_memory& memory) : pid_(pid), memory_(memory) {}
 
-  /// The id of the only thread that has the tag in this fork epoch; 0: there is none, or there are several.
+  /// The id of the only thread that has the tag in this fork epoch; 0 if no thread or several have it.
   std::uint32_t find(std::uint32_t tag, std::uint32_t epoch) {
     using native_detail::thread_record;
-    if (tag <= 2 || (tag & 0x7f) != 1) return 0;  // unknown, or none
+    if (tag <= 2 || (tag & 0x7f) != 1) return 0;  // unknown, or no tag
     if (maps_.empty()) {
       maps_ = mappings_of(pid_);
       std::erase_if(maps_, [](const support::mapping& m) { return !m.rights.starts_with("rw"); });
@@ -155,7 +156,7 @@ class tag_finder {
 
 // ---- a reading, in a child ------------------------------------------------------------------------------------------
 
-/// The text of a reading: a head, then the sleeping threads.
+/// The beginning of a reading's text; the sleeping threads follow.
 struct reading_head {
   std::uint32_t threads = 0, unread = 0, sleepers = 0;
 };
@@ -177,12 +178,12 @@ std::optional<thread_reading> as_reading(const std::string& text) {
   return r;
 }
 
-/// A thread that sleeps in a futex call until another wakes it.
+/// A thread that sleeps in a futex call until another thread wakes it.
 std::optional<sleeping_thread> sleeper_at(pid_t pid, const std::string& tid, const target_memory& memory,
                                           known_locks locks, tag_finder& tags) {
   const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
-  // The switches are read first: if a later reading has the same number, the thread has not run since, and was in the
-  // call that is read next.
+  // The number of context switches is read first. If a later reading has the same number, the thread has not run since,
+  // and was in the call that is read next.
   const std::string status = support::content_of(AT_FDCWD, folder + "/status", 1 << 16);
   const auto call = futex_sleep_of(support::content_of(AT_FDCWD, folder + "/syscall", 256));
   if (!call || status.empty() || (call->looks && !locks.look)) return std::nullopt;
@@ -200,7 +201,7 @@ std::optional<sleeping_thread> sleeper_at(pid_t pid, const std::string& tid, con
   return t;
 }
 
-/// Reads the circles' members again until two readings, one after the other, have the same counts of switches: then all
+/// Reads the circles' members again until two successive readings have the same numbers of context switches: then all
 /// of them slept between these readings. Only for circles with a member that looks.
 void look_again(const std::function<std::optional<sleeping_thread>(std::int32_t)>& read_thread,
                 std::chrono::steady_clock::time_point until, thread_reading& r) {
@@ -223,7 +224,7 @@ void look_again(const std::function<std::optional<sleeping_thread>(std::int32_t)
   }
 }
 
-/// Reads which locks the process has: 'u', Usher's; 'c', those of a C library whose mutexes are known; or '-'. The
+/// Reads which locks the process uses: 'u', Usher's; 'c', those of a C library whose mutexes are known; or '-'. The
 /// lock's name follows.
 std::string read_locks(pid_t pid, const target_memory& memory) {
   status_record status{};
@@ -248,8 +249,8 @@ std::optional<futex_sleep> futex_sleep_of(std::string_view line) {
   const std::string text(line.substr(0, 256));
   char* rest = nullptr;
   const long number = std::strtol(text.c_str(), &rest, 10);
-  // A call with a time limit that a stop interrupted, as that for the attach, goes on as restart_syscall. The registers
-  // still have its arguments.
+  // If a stop, such as that of the attach, interrupts a call with a time limit, it continues as restart_syscall. The
+  // registers still have its arguments.
   const bool is_restarted = number == SYS_restart_syscall;
   if (rest == text.c_str() || (number != SYS_futex && !is_restarted)) return std::nullopt;
   std::uint64_t arguments[6];  // address, operation, value, time limit, second address, mask
@@ -283,15 +284,15 @@ mutex_owner owner_in(const mutex_words& m, const futex_sleep& call, bool is_of_u
   if ((m.kind & ~(type_bits | robust | inheriting | shared | elision)) != 0) return {};
   const bool is_robust = (m.kind & robust) != 0, inherits = (m.kind & inheriting) != 0;
   if (inherits != call.inherits_priority) return {};
-  // The C library passes the flag for private futexes for all mutexes but shared and robust ones.
+  // The C library passes the flag for private futexes for all mutexes except shared and robust ones.
   if (!is_robust && call.is_private == ((m.kind & shared) != 0)) return {};
-  if (is_robust || inherits) {  // the lock word has the holder's id, and the bit that threads wait
+  if (is_robust || inherits) {  // the lock word has the holder's id and the bit for waiters
     if ((m.lock & FUTEX_TID_MASK) != m.owner || (m.lock & FUTEX_WAITERS) == 0) return {};
     if (!inherits && call.value != m.lock) return {};
   } else if (m.lock != 2 || call.value != 2) {
     return {};
   }
-  constexpr std::uint32_t most_users = 1 << 20;  // the holder, and threads that wait for conditions; chosen
+  constexpr std::uint32_t most_users = 1 << 20;  // the holder, and threads that wait for condition variables; chosen
   const std::uint32_t held_once = is_robust || inherits ? 1 : 0;
   const bool is_counted = type == recursive ? m.count != 0 : m.count == held_once;
   if (!is_counted || m.users == 0 || m.users > most_users) return {};
@@ -365,7 +366,7 @@ bool standing_deadlocks::read(const interruption& interrupted) {
   if (failures_ == most_failures) return false;
   if (!is_prepared_) {
     const auto locks = in_child([this] { return read_locks(pid_, memory_); }, reading_limit, interrupted);
-    if (!locks || locks->empty() || locks->front() == '-') return false;  // perhaps decided later
+    if (!locks || locks->empty() || locks->front() == '-') return false;  // the process may select its lock later
     is_prepared_ = true;
     lock_ = locks->substr(1);
     locks_.are_of_usher = locks->front() == 'u';
@@ -398,7 +399,7 @@ bool standing_deadlocks::read(const interruption& interrupted) {
   return true;
 }
 
-/// The CPU time of this thread and of the children that it has awaited.
+/// The CPU time of this thread and of its ended children.
 static std::chrono::microseconds cpu_time() {
   std::chrono::microseconds sum{};
   for (const int whose : {RUSAGE_THREAD, RUSAGE_CHILDREN}) {
@@ -409,9 +410,9 @@ static std::chrono::microseconds cpu_time() {
   return sum;
 }
 
-// The pause follows from the CPU time: on busy CPUs a reading of 1 ms can take 150 ms, and a pause of twenty times that
-// would leave a recording of a few seconds without two readings that are a second apart. A process that blocks its
-// readers takes wall time and no CPU time: readings then take at most half of the time.
+// The pause depends on the CPU time: on busy CPUs a reading of 1 ms of CPU time may last 150 ms, and after a pause of
+// twenty times that, a recording of a few seconds would not have two readings a second apart. A process that blocks its
+// readers costs wall time and no CPU time: then readings take at most half of the time.
 bool standing_deadlocks::sample(const interruption& interrupted) {
   const auto begin = clock::now();
   if (begin < next_) return false;

@@ -33,7 +33,7 @@ std::vector<pid_t> threads_of(pid_t pid) {
   return all;
 }
 
-/// Stops the process's threads by ptrace. Used in a child: when the child ends, the kernel lets them go.
+/// Stops the process's threads by ptrace. Used in a child: when the child ends, the kernel lets the threads continue.
 class holder {
  public:
   explicit holder(pid_t pid) : pid_(pid) {}
@@ -42,7 +42,7 @@ class holder {
   bool stop_all() {
     begin_ = clock::now();
     const auto deadline = begin_ + stop_deadline;
-    // Repeated until no new thread appears: threads that still run may create others.
+    // Repeated until no new thread appears, since running threads may create others.
     for (bool more = true; more;) {
       more = false;
       for (const pid_t tid : threads_of(pid_))
@@ -54,7 +54,7 @@ class holder {
     return error_ == 0;
   }
 
-  /// Lets all threads go. A signal that a thread was about to receive when it stopped is delivered now.
+  /// Lets all threads continue. A signal that a thread was about to receive when it stopped is delivered now.
   void let_go() {
     for (thread& t : threads_)
       if (t.is == stopped)
@@ -72,7 +72,6 @@ class holder {
   double seconds() const { return std::chrono::duration<double>(end_ - begin_).count(); }
   unsigned number() const { return static_cast<unsigned>(threads_.size()); }
 
-  /// A message that says which threads did not stop.
   std::string unstopped() const {
     unsigned n = 0;
     pid_t first = 0;
@@ -93,7 +92,7 @@ class holder {
 
   bool is_known(pid_t tid) const { return std::binary_search(known_.begin(), known_.end(), tid); }
 
-  /// Asks a thread to stop. False if it has ended, or if this process may not stop it.
+  /// Requests a stop of the thread. False if it has ended, or if this process may not stop it.
   bool seize(pid_t tid) {
     if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
       if (errno != ESRCH || tid == pid_) error_ = errno;
@@ -105,7 +104,7 @@ class holder {
     return true;
   }
 
-  /// Waits until all threads have stopped. False if the deadline has passed before.
+  /// Waits until all threads have stopped. False if the deadline passes before.
   bool await(clock::time_point deadline) {
     for (unsigned turn = 0;; turn++) {
       bool all = true;
@@ -118,7 +117,7 @@ class holder {
     }
   }
 
-  /// Whether the thread executes no more of the program's code: it has stopped or ended, or is blocked in the kernel.
+  /// Whether the thread executes none of the program's code: it has stopped or ended, or is blocked in the kernel.
   bool has_stopped(thread& t, unsigned turn) {
     int status = 0;
     const pid_t who = waitpid(t.tid, &status, __WALL | WNOHANG);
@@ -142,7 +141,7 @@ class holder {
   clock::time_point begin_{}, end_{};
 };
 
-/// The beginning of the child's report; the text of the error follows.
+/// The beginning of the child's report; an error message follows.
 struct message {
   double seconds;
   unsigned threads;
@@ -168,8 +167,8 @@ std::string hold(pid_t pid, const std::function<std::string(const std::vector<pi
 
 stand_still while_stopped(pid_t pid, const std::function<std::string(const std::vector<pid_t>&)>& then,
                           const std::function<bool()>& interrupted) {
-  // stop_deadline limits only the stopping of the threads. The child's further work is short, unless the process
-  // delays it.
+  // stop_deadline limits only the time until the threads have stopped. The child's other work is short, unless the
+  // process delays it.
   const auto bytes = in_child([&] { return hold(pid, then); }, 20 * stop_deadline, interrupted);
   message m{};
   stand_still result;

@@ -45,8 +45,7 @@ constexpr system_call calls[] = {
     {"madvise", SYS_madvise, {address, size, MADV_REMOVE, 0, 0, 0}},
     {"getpid", SYS_getpid, {0, 0, 0, 0, 0, 0}},
     {"gettid", SYS_gettid, {0, 0, 0, 0, 0, 0}},
-    // The library's test whether memory is readable (record/readable_memory.hpp) passes an operation that does not
-    // exist.
+    // The library's test of memory (watch/recorder/readable_memory.hpp) passes an invalid operation.
     {"rt_sigprocmask", SYS_rt_sigprocmask, {~0u >> 1, address, 0, 8, 0, 0}},
 };
 
@@ -58,7 +57,7 @@ class machine {
   }
 
   std::optional<std::uint32_t> run(const filter_program& f) {
-    // The loop ends because jumps only lead forwards.
+    // The loop ends because jumps only go forward.
     for (std::size_t at = 0; at < f.size(); at++) {
       const sock_filter& i = f[at];
       switch (BPF_CLASS(i.code)) {
@@ -178,7 +177,7 @@ class machine {
         taken = (a_ & operand) != 0;
         break;
       default:
-        return BPF_MAXINSNS;  // beyond the program's end: not valid
+        return BPF_MAXINSNS;  // beyond the program's end, so the filter is invalid
     }
     return taken ? i.jt : i.jf;
   }
@@ -213,7 +212,7 @@ std::string objection_of(const std::vector<filter_program>& filters) {
 }
 
 std::optional<std::vector<filter_program>> filters_of(pid_t tid) {
-  constexpr int most = 32;  // filters of a thread; chosen
+  constexpr int most = 32;  // the number of a thread's filters; chosen
   std::vector<filter_program> all;
   for (int i = 0; i < most; i++) {
     const long n = ptrace(static_cast<__ptrace_request>(PTRACE_SECCOMP_GET_FILTER), tid,

@@ -1,9 +1,8 @@
-// Accesses the memory of another process through /proc/PID/mem. The process may change or unmap its memory at any
-// time, and may have forged it: reads return a copy, which must be checked before it is used.
+// Accesses the memory of another process through /proc/PID/mem. The process may change or unmap its memory at any time,
+// and may forge its content: reads return a copy, which must be checked before use.
 //
-// The file refers to the memory that the process has when the file is opened. After an exec, or when the number
-// belongs to another process, reads and writes fail: an attacker cannot have the observer write into a program with
-// more rights.
+// The file refers to the memory that the process had when the file was opened. After an exec, or when another process
+// has this id, reads and writes fail: so an attacker cannot make the observer write into a program with more rights.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +22,7 @@ class target_memory {
   /// The errno of the failed open; 0 if the file is open.
   int error() const { return error_; }
 
-  /// Reads all of these bytes. False, with errno set, if that fails.
+  /// Reads all of these bytes. False, with errno set, on failure.
   bool read(std::uint64_t at, void* to, std::size_t size) const;
   bool write(std::uint64_t at, const void* from, std::size_t size) const;
   template <class T>
@@ -32,7 +31,7 @@ class target_memory {
   }
 
   /// Finds these 16 bytes at a multiple of 16 in the library's data, and returns their address. Searches at most 64
-  /// MiB, since a process may have mapped anything under the library's name.
+  /// MiB, since a process may map anything under the library's name.
   std::optional<std::uint64_t> find(const support::loaded_library& in, const char* magic) const;
 
  private:

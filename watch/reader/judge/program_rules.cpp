@@ -8,7 +8,7 @@
 namespace usher::reader {
 namespace {
 
-// What several rules say, for the documentation.
+// The beginnings of sentences that several rules share, for the documentation.
 constexpr const char* hottest_says =
     "threads waited 31 % of their time for recorded locks, 97 % of that for NAME: its verdict";
 constexpr const char* besides_says =
@@ -19,14 +19,14 @@ std::string waited_text(const program_facts& f) {
                      is_c_library(f.r) ? "threads" : "under " + f.r.lock + " threads", small_share_text(f.of_all));
 }
 
-/// The waiting for locks, and for an object that is no lock, with its verdict.
+/// The waiting for locks, and the waiting for an object that is not a lock, with the object's verdict.
 std::string besides_text(const program_facts& f, const row& r) {
   return fmt::format("{}, and {} for {}: {}", waited_text(f),
                      share_text(f.r.thread_seconds > 0 ? r.seen.waiting.total / f.r.thread_seconds : 0), r.name,
                      r.verdict);
 }
 
-/// How much threads waited for locks, the hottest lock, and its verdict.
+/// The waiting for locks, the hottest lock, and its verdict.
 std::string hottest_text(const program_facts& f) {
   const row& h = *f.hottest;
   const counts& c = h.seen;
@@ -64,12 +64,12 @@ std::string full_text(const program_facts& f) {
   return "; the CPUs are full: " + full_cpus_text(*f.r.cpu);
 }
 
-/// What other locks can save. Nothing is said about it if calls were not seen.
+/// The limit of what other locks can save. Empty if calls were not seen.
 std::string saving_text(const program_facts& f) {
   return f.r.not_seen.calls != 0 ? "" : ": other locks save no more waiting than that";
 }
 
-/// The end of the sentence on a program whose locks are not in the way.
+/// The end of the sentence on a program that loses little time to locks.
 std::string rest_text(const program_facts& f) {
   std::string text = are_cpus_full(f.r) ? full_text(f) : "";
   text += unseen_text(f.r);
@@ -100,7 +100,7 @@ bool has_costly_herd(const program_facts& f) {
   return has_herd(f) && f.hottest != nullptr && f.herd->seen.waiting.total > f.hottest->seen.waiting.total;
 }
 
-/// The most that the waits for signals can have cost.
+/// An upper bound of the CPU time that waits for signals took.
 double work_of_signals(const program_facts& f) {
   std::uint64_t waits = 0, acquisitions = 0;
   for (const row& r : f.r.rows) {

@@ -13,9 +13,9 @@ namespace usher::reader {
 namespace {
 
 constexpr double long_wait = 0.1;          // seconds
-constexpr double rare_factor = 100;        // longest wait, relative to the wait that 99 % do not exceed
+constexpr double rare_factor = 100;        // longest wait, relative to the 99th percentile of waits
 constexpr double beyond_holds = 10;        // longest wait, relative to the longest hold
-constexpr double beyond_longest_hold = 3;  // the same if one thread waits most
+constexpr double beyond_longest_hold = 3;  // the same, if one thread waits most
 constexpr double passed_over = 20;         // longest wait, relative to hold × waiters
 constexpr double of_one_thread = 0.75;     // of the waiting
 constexpr std::uint64_t enough_locked = 100;
@@ -30,7 +30,7 @@ constexpr double short_hold = 10e-6;    // seconds
 constexpr double mostly_held = 0.8;     // of the time
 constexpr double half_held = 0.5;       // of the time
 constexpr double held_in_median = 0.5;  // of the time, if all holds took the median; and without the longest
-constexpr double stands_for = 64;       // about one hold in 64 is timed: record/holding.cpp
+constexpr double stands_for = 64;       // one hold in about 64 is timed: watch/recorder/holding.cpp
 constexpr double uneven = 5;            // mean hold, relative to the median
 constexpr double often_yielding = 0.1;  // of the timed holds
 constexpr std::size_t spread_over = 4;
@@ -56,7 +56,7 @@ bool is_mutex(const row_facts& f) {
 
 bool is_in(const row& r, const deadlock& d) {
   return std::any_of(d.threads.begin(), d.threads.end(), [&](const deadlock::thread& t) {
-    // A forked process has other objects at the same addresses.
+    // Another process, for example a forked one, has other objects at the same addresses.
     const auto is_it = [&t](const object_row& o) {
       return o.address == t.address && (o.pid.seen == t.pid.seen || o.pid.seen == 0 || t.pid.seen == 0);
     };
@@ -84,7 +84,7 @@ std::string polled_text(const row_facts& f) {
   return text;
 }
 
-/// Whether the time from failed trylocks to acquisitions matters.
+/// Whether the time between failed trylocks and acquisitions is significant.
 bool delays_by_tries(const row_facts& f) {
   const double total = f.r.seen.tries.total;
   return total >= worth_of_all * f.all.thread_seconds || total >= worth_of_thread * f.all.seconds;
@@ -101,7 +101,7 @@ std::string uncontended_text(const row_facts& f) {
                                        : "");
 }
 
-/// Whether the holder called sched_yield() in a large part of the holds.
+/// Whether the holder called sched_yield() in a large share of the holds.
 bool yields(const row_facts& f) {
   return is_mutex(f) && f.r.seen.yielding_share.value_or(0) >= often_yielding;
 }
@@ -131,7 +131,7 @@ bool is_allocator(const frame& f) {
   return std::find(frees.begin(), frees.end(), name) != frees.end();
 }
 
-/// The part of the row's waiting time that was spent in lock calls by malloc() or free(), 0–1.
+/// The share of the row's waiting time in lock calls by malloc() or free(), 0–1.
 double share_in_allocator(const row& r) {
   double all = 0, inside = 0;
   for (const charged_stack& s : r.waiters) {
@@ -156,7 +156,7 @@ double part_of_first_thread(const counts& c) {
   return c.waiting.total > 0 && !c.threads.empty() ? c.threads.front().waited / c.waiting.total : 0;
 }
 
-/// Whether the objects are used as gates: each has one thread that waits for it, seldom and long.
+/// Whether the objects are used as gates: for each object one thread waits, seldom and long.
 bool is_gate(const row_facts& f) {
   if (f.mean_wait < long_for_a_gate || f.r.seen.waiting.total <= 0 || f.r.seen.waiting_is_hidden) return false;
   double known = 0;
@@ -181,7 +181,7 @@ std::string one_of_many_text(const row_facts& f) {
 
 // ---- holds --------------------------------------------------------------------------------------------------
 
-/// Whether the longest wait is too long to be explained even by the longest hold: `factor` times as long.
+/// Whether the longest wait is `factor` times as long as the longest hold, so that no hold explains it.
 bool outlasts_holds(const row_facts& f, double factor) {
   const counts& c = f.r.seen;
   return c.waiting.longest >= long_wait && f.holds_known() && c.waiting.longest >= factor * c.holding.longest;
@@ -200,7 +200,7 @@ bool is_starving(const row_facts& f) {
          c.waiting.longest >= passed_over * f.mean_hold * f.waiters;
 }
 
-/// Whether threads repeat trylocks until one succeeds, for a time that matters and that is longer than the recorded
+/// Whether threads repeat trylocks until one succeeds, for a time that is significant and longer than the recorded
 /// waits.
 bool is_polled(const row_facts& f) {
   const counts& c = f.r.seen;
@@ -222,8 +222,8 @@ std::string sleeping_hold_text(const row_facts& f) {
       f.r.seen.held_share ? ", " + held_text(f.r.seen) + " of the time" : "", holder_place(f.r));
 }
 
-/// Whether the share of held time is reliable. About one hold in 64 is timed and counts for 64, so a few timed holds
-/// that were interrupted could make up the share. Where threads lack CPUs, so could many.
+/// Whether the share of held time is reliable. About one hold in 64 is timed and counts as 64, so the share could come
+/// from a few timed holds that were preempted, or from many if threads lack CPUs.
 bool is_sound(const row_facts& f) {
   const counts& c = f.r.seen;
   const bool by_median = c.holding.median && *c.holding.median / f.mean_hold * *c.held_share >= held_in_median;
@@ -232,20 +232,20 @@ bool is_sound(const row_facts& f) {
   return by_median || *c.held_share * (1 - stands_for * c.holding.longest / c.holding.total) >= held_in_median;
 }
 
-/// Whether a hold takes long, not only because some holders lost their CPU.
+/// Whether holds take long for another reason than that some holders lost their CPU.
 bool is_slow(const row_facts& f) {
   if (!is_mutex(f) || !f.holds_known()) return false;
   return typical_hold(f) >= slow_hold || (f.mean_hold >= slow_hold && !lacks_cpus(f.all));
 }
 
-/// What a wait that is much longer than the longest hold may come from.
+/// Possible causes of a wait that is much longer than the longest hold.
 std::string long_wait_text(const row_facts& f) {
   if (!lacks_cpus(f.all))
     return "others overtake, or an untimed hold took so long; a lock that bounds waiting may help";
   return "others overtake, an untimed hold took so long, or a thread had no CPU: " + lacking_cpus_text(*f.all.cpu);
 }
 
-/// Whether some holds are much longer than most, and make up a large part of the time.
+/// Whether some holds are much longer than most, and make up a large share of the time.
 bool is_uneven(const row_facts& f) {
   return is_mutex(f) && f.holds_known() && f.held() >= half_held && typical_hold(f) > 0 &&
          f.mean_hold >= uneven * typical_hold(f) && f.r.seen.holding.longest < long_wait;
@@ -253,8 +253,8 @@ bool is_uneven(const row_facts& f) {
 
 // ---- read-write locks, semaphores, condition variables ------------------------------------------------------
 
-/// Whether the recorded waits are only those that had not ended when the recording did, as of a writer that readers
-/// overtake.
+/// Whether only waits were recorded that had not ended at the end of the recording, for example of a writer that
+/// readers overtake.
 bool has_only_unfinished(const counts& c) {
   return c.still_waiting != 0 && c.waiting.count <= c.still_waiting;
 }
@@ -274,15 +274,14 @@ std::string sides_text(const row_facts& f) {
                      time_text(s.writing.waited), time_text(s.writing.behind_readers));
 }
 
-/// Whether the semaphore is used as a lock: credits are returned as often as taken, and most are taken without
-/// waiting.
+/// Whether the semaphore is used as a lock: credits are returned as often as taken, and most are taken without waiting.
 bool is_used_as_lock(const counts& c) {
   const auto taken = static_cast<double>(c.acquisitions), posted = static_cast<double>(c.signals);
   return c.contended >= seldom && taken - static_cast<double>(c.contended) >= at_once * taken &&
          std::abs(taken - posted) <= 0.01 * taken && c.threads.size() > 1;
 }
 
-/// Signals and broadcasts that had a waiter.
+/// The number of signals and broadcasts that found a waiter.
 double heard(const counts& c) {
   return static_cast<double>(c.signals - std::min(c.signals, c.unheard));
 }
@@ -296,7 +295,7 @@ bool is_herd(const row_facts& f) {
 /// Whether the same thread came last in most rounds of a barrier.
 bool is_usually_last(const row_facts& f) {
   const counts& c = f.r.seen;
-  // Each round has one last thread. `most_waiting` does not tell how many threads a round has: one may arrive for the
+  // Each round has one last thread. `most_waiting` is not the number of threads in a round: a thread may arrive for the
   // next round before the others have left the last one.
   const auto rounds = std::accumulate(c.threads.begin(), c.threads.end(), std::uint64_t{0},
                                       [](auto n, const thread_share& t) { return n + t.waits; });

@@ -15,22 +15,22 @@ namespace {
 
 constexpr double full_cpus = 0.9;         // of the CPUs
 constexpr double waiting_for_cpus = 0.5;  // threads, on average
-// Threads that waited for a CPU beside one that ran. On a quiet machine the kernel wakes threads on the waker's CPU: there a
-// program whose threads take turns had 0.85, one whose threads were bound to one CPU 2.6.
+// Threads that waited for a CPU per running thread. On a quiet machine the kernel wakes threads on the waker's CPU: a
+// program whose threads take turns had 0.85 there, one with its threads bound to one CPU 2.6.
 constexpr double beside_others = 0.5, beside_nobody = 1;
 constexpr double second_thread = 1;
 constexpr double least_for_one = 0.85, most_for_one = 1.1, several_cpus = 1.8;
 constexpr double cost_of_wait = 10e-6, cost_of_acquisition = 100e-9;  // seconds
 constexpr std::uint64_t enough_samples = 20;
 
-/// The key with the most samples; empty: there is none.
+/// The key with the most samples; empty if there are none.
 std::string most_of(const std::map<std::string, std::uint64_t>& samples) {
   const auto most = std::max_element(samples.begin(), samples.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == samples.end() ? "" : most->first;
 }
 
-/// The module that made more of the futex calls than any other; empty: not known.
+/// The module that made the most futex calls; empty: not known.
 std::string most_of_futexes(const off_cpu& o) {
   std::map<std::string, std::uint64_t> samples;
   for (const off_cpu::place& p : o.places)
@@ -47,7 +47,7 @@ std::string place_text(const frame& f) {
   return hexadecimal(f.address);
 }
 
-/// The place in the program that probably calls the library in more of these calls than any other, in words.
+/// The place in the program that probably calls the library most often in these calls, in words.
 std::string below_text(const off_cpu& o, const std::string& module) {
   std::map<std::string, std::uint64_t> samples;
   std::uint64_t all = 0;
@@ -66,7 +66,7 @@ double delay(const row& r) {
   return std::max(r.seen.waiting.total, says(r, {"polled"}) ? r.seen.tries.total : 0);
 }
 
-/// The first place in the stacks that is no frame of the C or C++ library; null: there is none.
+/// The first frame in the stacks outside of the C and C++ library; null: there is none.
 const frame* own_place(const std::vector<charged_stack>& stacks) {
   for (const charged_stack& s : stacks)
     if (const frame* f = s.where.place(); f != nullptr && !is_of_a_library(*f)) return f;
@@ -84,7 +84,7 @@ row_facts::row_facts(const row& its_row, const report& its_report) : r(its_row),
   if (all.thread_seconds > 0) of_all = c.waiting.total / all.thread_seconds;
   if (all.seconds > 0 && !c.threads.empty()) of_thread = c.threads.front().waited / all.seconds;
   if (c.waiting.count != 0) mean_wait = c.waiting.total / static_cast<double>(c.waiting.count);
-  // The holds of a read-write lock are those to write.
+  // The holds of a read-write lock are the holds to write.
   const std::uint64_t holds = is(kind::rwlock) ? c.holding.count : c.acquisitions;
   if (c.holding.count != 0 && holds != 0) mean_hold = c.holding.total / static_cast<double>(holds);
   waiters = std::max(1.0, static_cast<double>(c.most_waiting));

@@ -1,9 +1,9 @@
 // Chooses the advice for each row and for the program. Each table is searched from the top, and the first rule that
 // applies gives the verdict. The rules are in row_rules.cpp and program_rules.cpp.
 //
-// The rules apply to waiting times, to the threads that waited, and to the time for which a lock was held meanwhile,
-// not to the number of lock calls or of contended ones. A sentence says no more than the figures of its rule: a
-// recording does not see all that a program waits for, so no rule says what "no lock" can do.
+// The rules use waiting times, the threads that waited, and the time for which a lock was held, not the number of lock
+// calls or of contended ones. A sentence states no more than the figures of its rule: a recording does not see
+// everything that a program waits for, so no rule claims a limit for all locks.
 #include "watch/reader/judge/rules.hpp"
 
 #include <fmt/format.h>
@@ -32,8 +32,8 @@ const auto& first_that_fits(const Rules& rules, const Facts& f) {
   return *std::find_if(rules.begin(), rules.end(), [&](const auto& x) { return x.fits(f); });
 }
 
-/// What is added to advice that follows from waits, if threads waited also because they, or a holder, had no CPU. Mutexes
-/// have the rule cpus-taken for that, after the rules below that name one object or a place.
+/// A caution added to advice from waits, if threads also waited because they, or a holder, had no CPU. For mutexes the
+/// rule cpus-taken does this, after the rules below that name one object or a place.
 std::string caution_text(const report& r, const row_rule& of_row) {
   constexpr std::array from_waits = {"allocator", "one-of-many",    "spread",   "writers-hold", "readers-writers",
                                      "spun",      "semaphore-lock", "last-one", "barrier"};
@@ -62,8 +62,8 @@ const rule* find_rule(const std::string& name) {
 }
 
 void judge(report& r) {
-  // A trial of other locks decides little while others use the CPUs, or if threads hardly wait, or if waits for a lock are
-  // for a CPU. A condition variable may itself make more threads ready than have CPUs.
+  // A trial of other locks is not conclusive while others use the CPUs, if threads hardly wait, or if waits for a lock
+  // are in fact waits for a CPU. A condition variable may itself make more threads ready than there are CPUs.
   const bool is_busy = r.others_cpu_share.value_or(0) > busy_machine, lacks = lacks_cpus(r);
   bool any_command = false, any_for_lack = false;
   for (row& i : r.rows) {
@@ -73,7 +73,7 @@ void judge(report& r) {
     any_command = any_command || !command.empty();
     i.rule = found.said.name;
     i.verdict = std::move(verdict);
-    const bool is_of_usher = !i.embedded;  // of an embedded lock: the command would try others by USHER_LOCK
+    const bool is_of_usher = !i.embedded;  // USHER_LOCK, which the command uses, does not affect embedded locks
     const bool is_for_cpus = lacks && is_lock(i.what);
     any_for_lack = any_for_lack || (is_for_cpus && !command.empty());
     i.command = is_of_usher && !is_busy && !is_for_cpus && f.matters() ? std::move(command) : "";

@@ -12,7 +12,7 @@
 namespace usher::reader {
 namespace {
 
-/// The number with three significant digits, and without an exponent below a million.
+/// The number with three significant digits, without an exponent below a million.
 std::string three_digits(double v) {
   const int decimals = v < 9.995 ? 2 : v < 99.95 ? 1 : 0;
   return v < 999.5 ? fmt::format("{:.{}f}", v, decimals) : exact_count(static_cast<std::uint64_t>(std::llround(v)));
@@ -26,7 +26,7 @@ void remove_all(std::string& text, std::string_view what) {
   for (std::size_t at; (at = text.find(what)) != std::string::npos;) text.erase(at, what.size());
 }
 
-/// If the name of an operator ("operator<=") begins at `at`, the position behind it; else `at`.
+/// If the name of an operator ("operator<=") begins at `at`, the position after it; else `at`.
 std::size_t after_operator(std::string_view text, std::size_t at) {
   constexpr std::string_view word = "operator";
   const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
@@ -97,7 +97,7 @@ std::string short_name(std::string_view demangled) {
   for (std::size_t at; (at = all.find("std::__cxx11::")) != std::string::npos;) all.erase(at + 5, 9);
   if (const std::size_t at = all.find(" [clone"); at != std::string::npos) all.erase(at);
 
-  // Collects the function's name: from the end of the return type, if there is one, to the parameters.
+  // Collects the function's name: the text between the return type, if any, and the parameters.
   std::string name, bare;  // `bare`: without template arguments
   int angles = 0, braces = 0;
   for (std::size_t i = 0; i < all.size(); i++) {
@@ -158,7 +158,7 @@ std::size_t width_of(std::string_view text) {
 std::string shortened(const std::string& text, std::size_t width) {
   if (width_of(text) <= width) return text;
   if (width < 3) return text.substr(0, width);
-  // Keeps more of the end, which distinguishes names better, but some of the beginning, too.
+  // Keeps more of the end than of the beginning, since the end distinguishes names better.
   std::vector<std::string> characters;
   for (const char c : text) {
     if ((static_cast<unsigned char>(c) & 0xc0) == 0x80 && !characters.empty())

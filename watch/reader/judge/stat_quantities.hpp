@@ -13,7 +13,7 @@ namespace usher::reader {
 
 inline constexpr const char* unknown_text = "–";
 
-/// A count as text: "12,345"; from a million on with three significant digits: "1.23 M".
+/// A count as text: "12,345"; with three significant digits from a million: "1.23 M".
 std::string count_text(std::uint64_t n);
 /// All digits, with commas.
 std::string exact_count(std::uint64_t n);
@@ -26,14 +26,14 @@ std::string small_share_text(double share);
 /// "1 thread", "3 threads".
 std::string with_noun(std::uint64_t n, std::string_view noun);
 
-/// A C++ function's or object's name without parameters, return type and unnamed namespaces; if it is still long,
+/// A C++ function's or object's name without parameters, return type and unnamed namespaces; if still long, also
 /// without template arguments.
 std::string short_name(std::string_view demangled);
 std::string hexadecimal(std::uint64_t n);
 
 /// The width of UTF-8 text on a terminal: its number of characters, not of bytes.
 std::size_t width_of(std::string_view text);
-/// The text; if it is wider than `width`, its middle is replaced by "…".
+/// The text; if wider than `width`, with "…" in place of its middle.
 std::string shortened(const std::string& text, std::size_t width);
 
 }  // namespace usher::reader

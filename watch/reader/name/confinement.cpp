@@ -63,7 +63,7 @@ bool has_effective(unsigned capability) {
   return read_capabilities(now) && (now.effective >> capability & 1) != 0;
 }
 
-/// Drops all capabilities but `only`, now and for programs that this process executes. The bounding set cannot be
+/// Drops all capabilities except `only`, for this process and the programs that it executes. The bounding set cannot be
 /// changed without CAP_SETPCAP, and has no effect under no_new_privs.
 std::string drop_capabilities(std::uint64_t only) {
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -76,7 +76,6 @@ std::string drop_capabilities(std::uint64_t only) {
 
 // ---- descriptors, memory, limits ------------------------------------------------------------------------------------
 
-/// Closes all descriptors from `first` to `last`.
 void close_between(unsigned first, unsigned last) {
   if (first > last) return;
   if (syscall(SYS_close_range, first, last, 0) == 0) return;
@@ -104,7 +103,7 @@ std::string keep_only(std::vector<int> kept) {
   return "";
 }
 
-/// Overwrites and clears the environment: variables may hold secrets of the observer, and some change the behaviour of
+/// Overwrites and clears the environment: variables may hold secrets of the observer, or change the behaviour of
 /// libraries.
 void forget_environment() {
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable)
@@ -126,7 +125,7 @@ std::string set_limits(const confinement_limits& limits) {
   if (!limit(RLIMIT_AS, space) || !limit(RLIMIT_CPU, limits.cpu_seconds) || !limit(RLIMIT_FSIZE, 0) ||
       !limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, limits.descriptors) || !limit(RLIMIT_NPROC, 0))
     return failed("setrlimit");
-  // Makes this process the first that the kernel kills when memory runs out.
+  // If memory runs out, the kernel kills this process first.
   std::ofstream("/proc/self/oom_score_adj") << 1000;
   return "";
 }
@@ -149,13 +148,12 @@ bool has_ids(uid_t uid, gid_t gid) {
 }
 
 enum class ids {
-  outside,  ///< as this process began
+  outside,  ///< as at the start of this process
   inside,   ///< in the place's user namespace
-  fixed,    ///< in a new user namespace, where they cannot be changed
+  fixed,    ///< in a new user namespace, in which the process cannot change them
 };
 
-/// Enters the root directory of `place`. Sets `numbers` to say how the place's user and group ids are numbered
-/// afterwards.
+/// Enters the root directory of `place`. Sets `numbers` to the numbering of the place's user and group ids afterwards.
 std::string change_root(const process_place& place, ids& numbers) {
   numbers = ids::outside;
   if (!place.root || enter_root(place.root.get())) return "";
@@ -171,8 +169,8 @@ std::string change_root(const process_place& place, ids& numbers) {
   return "";
 }
 
-/// Changes to these user and group ids and drops the supplementary groups. A process that may not drop them keeps its
-/// groups, and must have the ids already.
+/// Changes to these user and group ids and drops the supplementary groups. A process that may not drop its groups keeps
+/// them; it must then have the ids already.
 std::string change_ids(uid_t uid, gid_t gid) {
   const bool has_no_groups = setgroups(0, nullptr) == 0;
   if (!has_no_groups && !has_ids(uid, gid)) return failed("the groups of the observer cannot be left");
@@ -213,7 +211,7 @@ constexpr int harmless[] = {
 #endif
 };
 
-/// A system call that the filter permits only if this argument, masked by `mask`, equals `value`.
+/// A system call that the filter permits only if this argument & `mask` equals `value`.
 struct conditional {
   int call;
   unsigned argument;
@@ -222,7 +220,8 @@ struct conditional {
 
 constexpr std::uint32_t writing = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
 
-/// An instruction of the filter. unless() below compares, and skips `skipped` instructions if the values differ.
+/// An instruction of the filter. unless() below makes a comparison that skips `skipped` instructions if the values
+/// differ.
 sock_filter step(unsigned code, std::uint32_t value) {
   return {static_cast<std::uint16_t>(code), 0, 0, value};
 }
@@ -230,9 +229,9 @@ sock_filter unless(std::uint32_t value, std::uint8_t skipped) {
   return {BPF_JMP | BPF_JEQ | BPF_K, 0, skipped, value};
 }
 
-/// Installs the filter of system calls. A process taken over by an attacker could otherwise change files of the
-/// target's user, or attack that user's other processes. Refused calls fail with EPERM, so that a library can fall
-/// back on another call.
+/// Installs the filter of system calls. Without it, an attacker who controls this process could change files of the
+/// target's user, or attack that user's other processes. Refused calls fail with EPERM, so that a library can use
+/// another call instead.
 std::string filter_calls(int channel) {
   if (architecture == 0) return "";
   const std::vector<conditional> some = {
@@ -243,7 +242,7 @@ std::string filter_calls(int channel) {
 #endif
       {SYS_mmap, 2, PROT_EXEC, 0},
       {SYS_mprotect, 2, PROT_EXEC, 0},
-      {SYS_fcntl, 1, ~2u, F_GETFD},  // and F_GETFL
+      {SYS_fcntl, 1, ~2u, F_GETFD},  // ~2 also permits F_GETFL
   };
   static_assert((F_GETFD | 2) == F_GETFL);
   constexpr unsigned load = BPF_LD | BPF_W | BPF_ABS, result = BPF_RET | BPF_K;
@@ -269,12 +268,13 @@ std::string filter_calls(int channel) {
   return "";
 }
 
-/// Has the kernel kill this process when its parent ends. To be called after each change of ids, which resets this.
+/// Makes the kernel kill this process when its parent ends. To be called after each change of ids, which resets this.
 bool ends_with(pid_t parent) {
   return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent;
 }
 
-/// Blocks all signals but SIGXCPU. ^C at the terminal also reaches the parent, and this process ends with the parent.
+/// Blocks all signals except SIGXCPU. ^C at the terminal also reaches the parent, and this process ends with the
+/// parent.
 void block_signals() {
   sigset_t all;
   sigfillset(&all);

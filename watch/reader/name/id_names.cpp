@@ -17,17 +17,17 @@ std::string id_text(const shown_id& id) {
   return id.seen != 0 ? fmt::format("{} (own {})", id.seen, id.own) : fmt::format("? (own {})", id.own);
 }
 
-/// The ids that the census read for the process in this slot of the record; null if it never saw the process.
+/// The ids that the census found for the process in this slot of the record; null if it found none.
 const access::seen_ids::entry* id_names::seen_process(std::uint32_t slot) const {
   if (ids_ == nullptr || slot >= ids_->processes.size() || slot >= record_.room().processes) return nullptr;
   const access::seen_ids::entry& e = ids_->processes[slot];
   return e.own != 0 && e.own == contract::read(record_.process(slot).pid) ? &e : nullptr;
 }
 
-/// Whether the process is in another PID namespace than this command. A process that ended before the census saw it
-/// counts as in the namespace of its parent.
+/// Whether the process is in another PID namespace than this command. A process that ended before the census found it
+/// counts as in its parent's namespace.
 bool id_names::is_inside(std::uint32_t process) const {
-  constexpr int most_generations = 64;  // chosen; the parents may be a circle
+  constexpr int most_generations = 64;  // chosen; forged parents may form a circle
   for (int i = 0; i < most_generations && process < record_.room().processes; i++) {
     if (const auto* e = seen_process(process); e != nullptr && e->seen != 0) return e->is_inside;
     process = contract::read(record_.process(process).parent) - 1;

@@ -15,7 +15,7 @@ class id_names {
 
   shown_id process(std::uint32_t slot) const;
   shown_id thread(std::uint32_t slot) const;
-  /// Whether the time at which the thread ended is unknown, because /proc does not show whether its process lives.
+  /// Whether the thread's end is unknown, because /proc does not show whether its process lives.
   bool is_hidden(std::uint32_t thread) const;
 
  private:

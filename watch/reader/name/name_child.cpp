@@ -21,7 +21,7 @@
 namespace usher::reader {
 namespace {
 
-/// The child's end of the channel. A read or write ends the child if the parent has closed its end.
+/// The child's end of the channel. If the parent has closed its end, a read or write ends the child.
 class served_channel {
  public:
   explicit served_channel(int fd) : fd_(fd) {}
@@ -101,8 +101,8 @@ name_child::name_child(const std::function<void(int channel)>& body) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
   pid_ = fork();
   if (pid_ == 0) {
-    // If the command was started with closed standard streams, an end of the channel may have one of their numbers: 3
-    // or above is safe.
+    // If the command was started with closed standard streams, the channel's end may have one of their numbers. So it
+    // is moved to 3 or above.
     const int channel = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
     if (channel >= 0) body(channel);
     _exit(1);
@@ -117,8 +117,8 @@ name_child::~name_child() {
   if (channel_ >= 0) close(channel_);
   if (pid_ <= 0) return;
   kill(pid_, SIGKILL);
-  // A file system of the recorded program (FUSE) may block the child in a call that not even SIGKILL interrupts. So
-  // the child is awaited for 200 ms at most.
+  // A file system of the recorded program (FUSE) may block the child in a call that even SIGKILL does not interrupt. So
+  // the child is awaited for at most 200 ms.
   const deadline until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   constexpr timespec pause{0, 200'000};
   while (waitpid(pid_, nullptr, WNOHANG) == 0 && std::chrono::steady_clock::now() < until) nanosleep(&pause, nullptr);
@@ -147,10 +147,10 @@ bool name_child::receive_all(void* to, std::size_t size, deadline until) const {
   return true;
 }
 
-/// Called after a send or receive that failed: waits until it can be tried again. False if it failed for good.
+/// Called after a failed send or receive: waits until it can be repeated. False if the failure is permanent.
 bool name_child::is_ready(short event, deadline until) const {
   if (channel_ < 0 || (errno != EAGAIN && errno != EINTR)) return false;
-  constexpr std::int64_t slice = 100;  // ms, between two looks at signals
+  constexpr std::int64_t slice = 100;  // ms, between two checks for signals
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
     if (left <= 0 || is_to_end()) return false;

@@ -16,14 +16,13 @@ namespace usher::reader {
 
 inline constexpr std::size_t most_queries = 1024;  ///< in one message; chosen
 
-/// A forked child process, and the parent's end of the channel to it.
 class name_child {
  public:
   using deadline = std::chrono::steady_clock::time_point;
 
   /// Forks; the child runs `body`. If the fork fails, all sends and receives fail.
   explicit name_child(const std::function<void(int channel)>& body);
-  /// Kills the child, and waits for its end up to a fifth of a second.
+  /// Kills the child, and waits for its end for at most a fifth of a second.
   ~name_child();
   name_child(const name_child&) = delete;
   name_child& operator=(const name_child&) = delete;
@@ -44,8 +43,8 @@ class name_child {
 /// Whether a signal that ends the command is pending. `usher stat` blocks these signals while it records.
 bool is_to_end();
 
-/// The child's work: it confines itself, reports whether it can serve, and answers queries until the channel is
-/// closed. A query message is a number of queries, at most most_queries, followed by the queries.
+/// The child's work: it confines itself, reports whether it can serve, and answers queries until the channel is closed.
+/// A message of queries is their number, at most most_queries, followed by the queries.
 [[noreturn]] void serve_names(int channel, pid_t parent, const process_place& place, contract::view record,
                               const std::set<std::string>& left_out);
 

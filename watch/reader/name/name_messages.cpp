@@ -37,7 +37,7 @@ class encoder {
   std::string bytes_;
 };
 
-/// Reads a message. After the first error the values read are meaningless, and is_done() is false.
+/// Reads a message. After an error all further values are meaningless, and is_done() is false.
 class decoder {
  public:
   explicit decoder(std::string_view bytes) : rest_(bytes) {}
@@ -112,7 +112,7 @@ std::string encode(query::what kind, const answer& a) {
   }
   std::size_t count = std::min(a.frames.size(), most_frames), bytes = 0;
   for (std::size_t i = 0; i < count; i++) {
-    constexpr std::size_t numbers = 64;  // more than those of a frame
+    constexpr std::size_t numbers = 64;  // more than the numbers of a frame need
     bytes += a.frames[i].function.size() + a.frames[i].file.size() + a.frames[i].module.size() + numbers;
     if (bytes > longest_message / 2 && i > 0) count = i;
   }
@@ -142,7 +142,7 @@ std::optional<answer> decode(query::what kind, std::string_view payload) {
   } else {
     const std::uint32_t count = d.number_up_to(most_frames);
     for (std::uint32_t i = 0; i < count && !d.has_failed(); i++) a.frames.push_back(d.whole_frame());
-    if (a.frames.empty()) return std::nullopt;  // an address has one at least
+    if (a.frames.empty()) return std::nullopt;  // an address has at least one frame
   }
   return d.is_done() ? std::optional(std::move(a)) : std::nullopt;
 }

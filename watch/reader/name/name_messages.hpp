@@ -1,7 +1,7 @@
 // The messages between `usher stat` and the child that reads symbols and debug information.
 //
-// The attacker is the child: a crafted file may have taken it over. So every length, number and count of its messages
-// is checked against a limit before it is used, and each message is decoded to its last byte or rejected.
+// The attacker is the child, since a crafted file may give an attacker control of it. So every length, number and count
+// in its messages is checked against a limit before its use, and each message is decoded to its last byte or rejected.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace usher::reader {
 
-/// The answer to a query. For a return address: its frames, without the addresses. For an address of data: the object
+/// The answer to a query. For a return address: its frames, without addresses. For an address of data: the object
 /// there.
 struct answer {
   std::vector<frame> frames;
@@ -23,8 +23,8 @@ struct answer {
 };
 
 enum class message_kind : std::uint32_t {
-  ready,    ///< text: why the child cannot serve; empty: it can
-  entered,  ///< text: the path of the file that is read from here on
+  ready,    ///< text: why the child cannot serve; empty if it can
+  entered,  ///< text: the path of the file that is read next
   denied,   ///< text: the path of a file that may not be opened
   code,     ///< an answer
   data,
@@ -36,7 +36,7 @@ struct message_head {
   message_kind kind;
 };
 
-/// The sender cuts longer texts and leaves out outer inlined functions. The receiver rejects messages beyond these
+/// The sender shortens longer texts and omits outer inlined functions. The receiver rejects messages beyond these
 /// limits.
 inline constexpr std::size_t longest_text = 8192;
 inline constexpr std::size_t most_frames = 64;
@@ -45,7 +45,7 @@ inline constexpr std::size_t longest_message = std::size_t{1} << 20;
 std::string encode_text(message_kind kind, std::string_view text);
 std::string encode(query::what kind, const answer& a);
 
-/// Decodes a message. Nothing if it is not exactly one message of the expected kind.
+/// Decodes a message. Nothing unless it is exactly one message of the expected kind.
 std::optional<std::string> decode_text(std::string_view payload);
 std::optional<answer> decode(query::what kind, std::string_view payload);
 

@@ -57,13 +57,13 @@ identity namer::of_frame(const frame& f) {
           f.function.empty() ? where : fmt::format("{} {}", function, where), f.module};
 }
 
-/// Names the place that a call chain belongs to. Resolves frames from the innermost outwards up to the first one of the
-/// program's own code, so that the files of outer frames are not opened.
+/// Names the place of a call chain. Resolves frames from the innermost outwards to the first one in the program's own
+/// code, so that the files of outer frames are not opened.
 identity namer::identify(std::uint32_t chain) {
   if (!exists(chain)) return {"?", "unknown place", ""};
   const contract::chain& c = record_.chain(chain);
   frame found, first,
-      main;  // stands for the next outer frame, which is the program's as far as is known here
+      main;  // stands for the next outer frame, which is assumed to be the program's
   main.address = 1;
   main.function = "main";
   main.module = "/program";

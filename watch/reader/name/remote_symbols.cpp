@@ -19,7 +19,7 @@ namespace {
 
 using steady_clock = std::chrono::steady_clock;
 
-constexpr unsigned most_failures = 8;  // files that are left out before the place gets no names; chosen
+constexpr unsigned most_failures = 8;  // number of omitted files after which the place gets no names; chosen
 
 std::size_t size_of(const std::vector<frame>& frames) {
   std::size_t size = 0;
@@ -47,11 +47,11 @@ struct remote_symbols::state {
     process_place place;
     std::unique_ptr<name_child> child;
     std::set<std::string> left_out, denied;
-    std::map<std::string, double> seconds;  ///< of waiting, by file
-    std::string file;                       ///< that the child has announced last
-    unsigned nameless_failures = 0;         ///< without an announced file
-    bool has_no_names = false;              ///< from here on
-    std::string refusal;                    ///< the reason why it never had names
+    std::map<std::string, double> seconds;  ///< waiting time, by file
+    std::string file;                       ///< the file that the child announced last
+    unsigned nameless_failures = 0;         ///< failures without an announced file
+    bool has_no_names = false;              ///< from now on
+    std::string refusal;                    ///< the reason why there were no names from the start
   };
 
   using query_key = std::tuple<query::what, std::uint32_t, std::uint64_t>;
@@ -95,7 +95,7 @@ remote_symbols::state::served_place& remote_symbols::state::place_for(std::uint3
   return *served.back();
 }
 
-/// The answer without a child: module and offset. Paths of modules come from the recorded program, too, so their
+/// The answer without a child: module and offset. The recorded program chooses the paths of modules, too, so their
 /// length is charged to the budget of received bytes.
 answer remote_symbols::state::bare_answer(const query& q) {
   answer a;
@@ -111,8 +111,7 @@ answer remote_symbols::state::bare_answer(const query& q) {
   return a;
 }
 
-/// Receives the next message that is no announcement of a file. The time until it comes is charged to the file
-/// announced last.
+/// Receives the next message that does not announce a file. The waiting time is charged to the file announced last.
 bool remote_symbols::state::receive(served_place& from, message_kind& kind, std::string& payload) {
   for (;;) {
     double& spent = from.seconds[from.file];
@@ -166,7 +165,7 @@ bool remote_symbols::state::start(served_place& from) {
   return refusal && refusal->empty();
 }
 
-/// Kills a child that has failed. The file that it announced last is not opened again.
+/// Kills a failed child. The file that it announced last is not opened again.
 void remote_symbols::state::blame(served_place& from) {
   from.child.reset();
   is_out_of_time = is_out_of_time || budget->seconds <= 0;
@@ -177,7 +176,7 @@ void remote_symbols::state::blame(served_place& from) {
   if (from.nameless_failures > 1 || is_out_of_time || is_out_of_room || is_to_end()) from.has_no_names = true;
 }
 
-/// Sends queries to the place's child. Returns how many it answered; if it did not answer all, it has failed.
+/// Sends queries to the place's child. Returns the number of answers; if some are missing, the child has failed.
 std::size_t remote_symbols::state::ask(served_place& from, std::span<const query> queries) {
   if (!from.child && !start(from)) {
     if (!from.has_no_names) blame(from);
@@ -202,11 +201,11 @@ std::size_t remote_symbols::state::ask(served_place& from, std::span<const query
   return answered;
 }
 
-/// Puts the answers into `known`. The loop ends because each failure of a child either excludes a file or counts as
-/// one without a file, and both are limited.
+/// Puts the answers into `known`. The loop ends because each failure of a child either excludes a file or counts as a
+/// failure without a file, and both are limited.
 void remote_symbols::state::fetch(std::vector<query> queries) {
   std::erase_if(queries, [this](const query& q) { return known.contains(key_of(q)); });
-  // Sorted queries for the same file are neighbours, so the child announces the file once.
+  // Sorting makes the queries for one file adjacent, so the child announces the file once.
   std::sort(queries.begin(), queries.end(), [](const query& a, const query& b) { return key_of(a) < key_of(b); });
   queries.erase(std::unique(queries.begin(), queries.end(),
                             [](const query& a, const query& b) { return key_of(a) == key_of(b); }),

@@ -1,16 +1,15 @@
-// Looks names up in a child process that has the ids of the recorded program, sees its files, and can do nothing but
-// read them.
+// Looks up names in a child process that has the ids of the recorded program, sees the same files, and can only read.
 //
-// Attackers are the recorded program and the owners of files that it maps: they choose the paths and contents of the
-// files in which names are looked up. A crafted file may crash elfutils, keep it busy for ever, or take over the
-// process that reads it; a path may lead to a pipe, or to a file that only the observer may read. So the observer
-// opens none of these files. It forks a child for each place (process_place.hpp), which is confined (confinement.hpp)
-// before it opens the first one. The child has the record in its copy of the observer's memory. It looks names up by
-// the class `symbols` and sends them in bounded messages (name_messages.hpp).
+// Attackers are the recorded program and the owners of the files that it maps: they choose the paths and contents of
+// the files in which names are looked up. A crafted file may crash elfutils, occupy it for ever, or give its author
+// control of the process that reads it; a path may lead to a pipe, or to a file that only the observer may read. So the
+// observer opens none of these files. It forks a child for each place (process_place.hpp), which is confined
+// (confinement.hpp) before it opens the first file. The child has the record in its copy of the observer's memory,
+// looks up names by the class `symbols`, and sends them in bounded messages (name_messages.hpp).
 //
-// The child announces each file before it opens or reads it. If it ends, sends an invalid message or exceeds the time,
-// the file announced last is left out, and a new child serves the rest. Addresses in such a file are shown as module
-// and offset, and the report has a remark.
+// The child announces each file before it opens or reads it. If the child ends, sends an invalid message or exceeds the
+// time, the file announced last is omitted, and a new child serves the rest. Addresses in an omitted file are shown as
+// module and offset, with a remark in the report.
 #pragma once
 
 #include <sys/types.h>
@@ -26,24 +25,24 @@
 
 namespace usher::reader {
 
-/// Limits of the cost of looking up names. Objects that share a name_budget are limited together.
+/// Limits of the cost of looking up names. Objects with the same name_budget share the limits.
 struct name_budget {
-  double seconds_a_file = 20;                               ///< of waiting for names from one file; chosen
-  double seconds = 120;                                     ///< that are left for waiting; chosen
-  std::uint64_t bytes_received = std::uint64_t{256} << 20;  ///< that are left
+  double seconds_a_file = 20;                               ///< limit of waiting for names from one file; chosen
+  double seconds = 120;                                     ///< rest of the time for waiting; chosen
+  std::uint64_t bytes_received = std::uint64_t{256} << 20;  ///< rest
   std::uint64_t bytes_handed_out = std::uint64_t{512}
                                    << 20;  ///< that are left: an address in many stacks is copied to each
 };
 
-/// Names for the addresses in a record, which must stay at its place in memory. `places` are the places of the
-/// record's processes by slot; processes with higher slots have the place `others`.
+/// Names for the addresses in a record, which must stay at its address in memory. `places`: the places of the record's
+/// processes by slot; `others`: the place of processes with higher slots.
 std::unique_ptr<symbols> names_of(contract::view record, std::vector<process_place> places = {},
                                   process_place others = process_place::own(),
                                   std::shared_ptr<name_budget> budget = std::make_shared<name_budget>());
 
 class remote_symbols : public symbols {
  public:
-  /// `child`: for tests, replaces the work of the child, which is then not confined.
+  /// `child`: for tests, replaces the child's work; the child is then not confined.
   remote_symbols(contract::view record, std::vector<process_place> places, process_place others,
                  std::shared_ptr<name_budget> budget, std::function<void(int channel)> child = {});
   ~remote_symbols() override;
@@ -54,7 +53,7 @@ class remote_symbols : public symbols {
   void prepare(std::span<const query> queries) override;
   std::vector<std::string> remarks() const override;
 
-  /// The children that run now.
+  /// The running children.
   std::vector<pid_t> children() const;
 
  private:

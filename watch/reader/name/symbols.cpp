@@ -1,4 +1,4 @@
-// Reads each mapped file once, even if several processes map it at different addresses: names are cached by the
+// Each mapped file is read only once, even if several processes map it at different addresses: names are cached by the
 // address in the file.
 #include "watch/reader/name/symbols.hpp"
 
@@ -44,7 +44,7 @@ std::string demangled(std::string name) {
   return plain ? std::string(plain.get()) : name;
 }
 
-/// The name without arguments and without the return type of a template's function: "std::f<int>" of "void
+/// The name without arguments and without the return type of a function template: "std::f<int>" for "void
 /// std::f<int>(int)".
 std::string_view qualified_name(std::string_view function) {
   std::size_t begin = 0;
@@ -54,7 +54,7 @@ std::string_view qualified_name(std::string_view function) {
     const char c = function[i];
     if (depth == 0) {
       const bool is_word_start = i == begin || function[i - 1] == ':';
-      if (is_word_start && has(i, "operator")) break;  // its name may contain blanks and brackets
+      if (is_word_start && has(i, "operator")) break;  // the operator's name may contain blanks and brackets
       if (has(i, "(anonymous namespace)")) {
         i += std::string_view("(anonymous namespace)").size() - 1;
         continue;
@@ -73,14 +73,14 @@ std::string_view qualified_name(std::string_view function) {
   return function.substr(begin);
 }
 
-/// The words of an identifier ("InstrumentedMutexLock", "uv_mutex_lock") without its arguments, in lower case.
+/// The words of an identifier ("InstrumentedMutexLock", "uv_mutex_lock"), without arguments, in lower case.
 std::vector<std::string> words_of(std::string_view identifier) {
   std::vector<std::string> words;
   bool is_inside = false, was_capital = false;
   for (const char c : identifier.substr(0, identifier.find('<'))) {
     const bool is_capital = c >= 'A' && c <= 'Z';
     const bool is_small = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    // A capital letter begins a word unless it is within an abbreviation: "DBMutex" becomes "db", "mutex".
+    // A capital letter begins a word, except within an abbreviation: "DBMutex" becomes "db", "mutex".
     if (is_small && is_inside && words.back().size() > 1 && was_capital) {
       const char first = words.back().back();
       words.back().pop_back();
@@ -100,8 +100,8 @@ bool is_among(std::string_view word, const std::array<std::string_view, N>& word
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Whether a function, by its name, only locks or initialises a lock: a member of a class whose name ends in "mutex"
-/// or a similar word, or a function like mutex_lock() of any library. Such a function is no useful place, since a
+/// Whether, by its name, a function only locks or initialises a lock: a member of a class whose name ends in "mutex" or
+/// a similar word, or a function such as mutex_lock() in any library. Such a function is not a useful place, since a
 /// program may lock hundreds of mutexes in it.
 bool is_named_like_a_lock(std::string_view name) {
   static constexpr std::array<std::string_view, 12> locks{"mutex", "cond",      "condvar",  "condition",
@@ -144,8 +144,8 @@ bool is_named_like_a_lock(std::string_view name) {
       return is_among(words[k], locks) && words[k] != "lock" && words[k] != "guard";
     };
     if ((is_lock(i) && is_among(words[i + 1], uses)) || (is_among(words[i], uses) && is_lock(i + 1))) return true;
-    // uv_mutex_init() counts, since it belongs to a library. mutex_init() does not: it may initialise all mutexes of a
-    // program.
+    // uv_mutex_init() counts, since its prefix shows that it belongs to a library. mutex_init() does not: it may
+    // initialise all mutexes of a program.
     if (words.size() > 2 && is_lock(i) && is_among(words[i + 1], makes)) return true;
   }
   return false;
@@ -168,12 +168,12 @@ bool is_of_a_library(const frame& f) {
 
 // ---- the range that contains an address -----------------------------------------------------------------------------
 
-/// A set of address ranges, which may be nested; at() returns the innermost one that contains an address.
+/// A set of address ranges, which may be nested. at() returns the innermost range that contains an address.
 template <class T>
 class address_ranges {
  public:
   void add(std::uint64_t begin, std::uint64_t end, T what) {
-    if (begin != 0 && begin < end)  // 0: code that the linker dropped
+    if (begin != 0 && begin < end)  // begin 0: code that the linker dropped
       ranges_.push_back({begin, end, 0, std::move(what)});
   }
   void sort() {
@@ -183,8 +183,8 @@ class address_ranges {
     std::uint64_t furthest = 0;
     for (range& r : ranges_) r.furthest = furthest = std::max(furthest, r.end);
   }
-  /// The value of the innermost range that contains the address; the first one added, if several have the same begin
-  /// and end. Null: none.
+  /// The value of the innermost range that contains the address; null if there is none. If several have the same begin
+  /// and end, the first one added.
   const T* at(std::uint64_t address) const {
     auto r = std::upper_bound(ranges_.begin(), ranges_.end(), address,
                               [](std::uint64_t a, const range& b) { return a < b.begin; });
@@ -200,7 +200,7 @@ class address_ranges {
  private:
   struct range {
     std::uint64_t begin, end;
-    std::uint64_t furthest;  // end of any range up to here
+    std::uint64_t furthest;  // largest end of this and all earlier ranges
     T what;
   };
   std::vector<range> ranges_;
@@ -208,8 +208,7 @@ class address_ranges {
 
 // ---- a file ---------------------------------------------------------------------------------------------------------
 
-/// Unsets the variable that makes elfutils download debug information. A report must not wait for hundreds of
-/// megabytes.
+/// Unsets the variable that makes elfutils download debug information, which may be hundreds of megabytes.
 class without_debug_servers {
  public:
   without_debug_servers() {
@@ -245,7 +244,7 @@ struct segment {
   std::uint64_t address, memory_size;
 };
 
-/// The loaded segments of an ELF file; empty if it is not one for this machine.
+/// The loaded segments of an ELF file; empty if the file is not an ELF file for this machine.
 std::vector<segment> loaded_segments(int fd) {
   Elf64_Ehdr h;
   if (pread(fd, &h, sizeof h, 0) != sizeof h ||
@@ -261,8 +260,8 @@ std::vector<segment> loaded_segments(int fd) {
   return loaded;
 }
 
-/// The identity of the file, computed as libusher.so computes it from the mapped module. The recorded program chose
-/// the file's content, so module_identity() bounds each size that it reads.
+/// The identity of the file, equal to what libusher.so computes from the mapped module. The recorded program chose the
+/// file's content, so module_identity() bounds each size that it reads.
 std::uint64_t identity_of_file(int fd) {
   const auto read = [fd](std::uint64_t place, void* to, std::size_t size) {
     return pread(fd, to, size, static_cast<off_t>(place)) == static_cast<ssize_t>(size);
@@ -270,25 +269,25 @@ std::uint64_t identity_of_file(int fd) {
   return contract::module_identity(read, [](std::uint64_t offset, std::uint64_t) { return offset; });
 }
 
-/// The whole path of a module. The loader's path is empty for the program itself, and may be relative to a working
-/// directory. A forged process number leads to another process's path, but the identity of that file differs.
+/// The absolute path of a module. The loader's path is empty for the program itself, and may be relative to the working
+/// directory. A forged process id leads to another process's path, but that file has another identity.
 std::string whole_path(std::string path, std::uint32_t pid) {
   if (path.starts_with('/')) return path;
   const bool is_program = path.empty();
-  if (!is_program && path.find('/') == std::string::npos) return "";  // the kernel's
+  if (!is_program && path.find('/') == std::string::npos) return "";  // a module of the kernel
   std::error_code error;
   const auto its =
       std::filesystem::read_symlink("/proc/" + std::to_string(pid) + (is_program ? "/exe" : "/cwd"), error);
   if (!error) return is_program ? its.string() : (its / path).lexically_normal().string();
   if (is_program) return "";
-  return (std::filesystem::current_path(error) / path).lexically_normal().string();  // the command's, in which it began
+  return (std::filesystem::current_path(error) / path).lexically_normal().string();  // the program began there
 }
 
-/// A mapped file. Addresses are those of the file's program headers, as `nm` prints them.
+/// A mapped file. Addresses are as in the file's program headers and in the output of `nm`.
 class mapped_file {
  public:
-  /// Opens the file without blocking, and reads it only if it is a regular one: the recorded program chose the path
-  /// and the content.
+  /// Opens the file without blocking, and reads only a regular file, since the recorded program chose the path and the
+  /// content.
   mapped_file(std::string path, std::uint64_t identity, const file_reading& how) : path_(std::move(path)) {
     if (!how.opens_files || how.left_out.contains(path_) || path_.ends_with(" (deleted)")) return;
     if (how.entered) how.entered(path_);
@@ -316,7 +315,7 @@ class mapped_file {
   const std::string& path() const { return path_; }
   bool is_open() const { return !segments_.empty(); }
 
-  /// Whether the address is in one of the file's segments, or in the part of a segment beyond the end of the file
+  /// Whether the address is in one of the file's segments, including the part of a segment beyond the end of the file
   /// (.bss).
   bool has(std::uint64_t address) const {
     return std::any_of(segments_.begin(), segments_.end(),
@@ -347,7 +346,7 @@ class mapped_file {
  private:
   struct unit {
     Dwarf_Die die;
-    Dwarf_Die functions_die;  // of the .dwo file if there is one
+    Dwarf_Die functions_die;  // of the .dwo file, if any
     bool has_functions = false, has_nested = false;
     address_ranges<Dwarf_Die> functions, nested;
   };
@@ -384,8 +383,8 @@ class mapped_file {
     for (std::ptrdiff_t i = 0; (i = dwarf_ranges(&die, i, &base, &begin, &end)) > 0;) f(begin, end);
   }
 
-  /// Adds the functions of a unit, with those in namespaces and classes. Functions declared inside functions are rare,
-  /// and added only if `nested` is true.
+  /// Adds the functions of a unit, including those in namespaces and classes. Functions declared inside functions are
+  /// rare, and only added if `nested` is true.
   static void add_functions(Dwarf_Die parent, bool nested, address_ranges<Dwarf_Die>& to) {
     Dwarf_Die die;
     if (dwarf_child(&parent, &die) != 0) return;
@@ -448,8 +447,8 @@ class mapped_file {
     } while (dwarf_siblingof(&die, &die) == 0);
   }
 
-  /// The name of a function, from its linkage name if it has one, since that contains the arguments. Empty if the
-  /// debug information has no name.
+  /// The name of a function; if possible from its linkage name, since that contains the arguments. Empty if the debug
+  /// information has no name.
   std::string name_of(Dwarf_Die die, const symbol* concrete) {
     Dwarf_Attribute a;
     for (const unsigned linkage : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name})
@@ -461,8 +460,8 @@ class mapped_file {
     return known->second;
   }
 
-  /// The name of a function without a linkage name, with its namespaces and classes. gcc gives no linkage name to
-  /// functions that are local to a file and inlined at every call.
+  /// The name of a function without a linkage name, with its namespaces and classes. gcc emits no linkage name for a
+  /// function that is local to a file and inlined at every call.
   static std::string scoped_name(Dwarf_Die die) {
     for (const unsigned to_declaration : {DW_AT_abstract_origin, DW_AT_specification}) {
       Dwarf_Attribute a;
@@ -530,7 +529,7 @@ class mapped_file {
       f.function = name_of(*die, nullptr);
       f.is_inlined = true;
       found.push_back(f);
-      f.line = number(*die, DW_AT_call_line);  // of the call, in the next frame
+      f.line = number(*die, DW_AT_call_line);  // of the call, which is in the next frame
       const char* file =
           files != nullptr ? dwarf_filesrc(files, number(*die, DW_AT_call_file), nullptr, nullptr) : nullptr;
       f.file = file != nullptr ? file : "";
@@ -546,7 +545,7 @@ class mapped_file {
     return code_.at(address);
   }
 
-  /// Reads the symbol table of the file or of its debug file; of a stripped file, the dynamic symbols.
+  /// Reads the symbol table of the file or of its debug file; for a stripped file, the dynamic symbols.
   void read_symbols() {
     if (std::exchange(has_symbols_, true)) return;
     open_session();
@@ -554,7 +553,7 @@ class mapped_file {
     struct entry {
       symbol s;
       bool is_data;
-      int rank;  // of several symbols with one address the lowest is taken
+      int rank;  // of several symbols with one address, the one of lowest rank is used
     };
     std::vector<entry> entries;
     const int count = dwfl_module_getsymtab(module_);
@@ -600,7 +599,7 @@ class mapped_file {
   address_ranges<std::size_t> ranges_of_units_;
   address_ranges<symbol> code_, data_;
   std::unordered_map<std::uint64_t, std::vector<frame>> frames_;
-  std::unordered_map<const void*, std::string> names_;  // by entry of the debug information
+  std::unordered_map<const void*, std::string> names_;  // by entry in the debug information
 };
 
 struct mapping {
@@ -654,11 +653,11 @@ struct symbols::state {
     modules.emplace(number, found);
   }
 
-  /// The latest mapping of the process for which `fits` is true; if it has none, that of the process that forked it,
+  /// The latest mapping of the process for which `fits` is true. If there is none, searches the process that forked it,
   /// and so on.
   template <class F>
   const mapped_files::mapping* find_again(std::uint32_t process, F fits) const {
-    constexpr std::uint32_t most_generations = 256;  // chosen; the parents may be a circle
+    constexpr std::uint32_t most_generations = 256;  // chosen; forged parents may form a circle
     const std::uint32_t taken = record.room().processes;
     for (std::uint32_t generations = 0; process < taken && generations < most_generations; generations++) {
       if (const auto known = processes.find(process); known != processes.end()) {
@@ -681,8 +680,8 @@ struct symbols::state {
     if (how.entered && file.is_open()) how.entered(file.path());
   }
 
-  /// The mapping of the module whose number is in the word. A word without a number: the latest mapping of the process
-  /// for which `fits` is true.
+  /// The mapping of the module whose number is in the word. For a word without a number: the latest mapping of the
+  /// process for which `fits` is true.
   template <class F>
   const mapped_files::mapping* find(std::uint32_t process, std::uint64_t word, F fits) {
     const std::uint32_t number = contract::module_of(word);

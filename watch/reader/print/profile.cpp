@@ -24,18 +24,16 @@ std::string_view name_of_kind(kind k) {
   return k == kind::none ? "unknown" : contract::kind_names[int(k)];
 }
 
-constexpr std::string_view beyond = "[truncated]";  // the outermost function of a stack that was cut
+constexpr std::string_view beyond = "[truncated]";  // in place of the missing outer frames of a stack that was cut
 constexpr std::string_view no_stack = "[unknown]";
 
-/// The name to show for a frame. For a frame without a name, it is the module and offset, which a debugger can look
-/// up.
+/// The name to show for a frame. If a frame has no name: its module and offset, which a debugger can look up.
 std::string shown(const frame& f) {
   if (!f.function.empty()) return f.function;
   if (f.module.empty()) return fmt::format("{:#x}", f.address);
   return fmt::format("{}+{:#x}", support::file_name(f.module), f.offset);
 }
 
-/// Calls f(row, stack) for each waiter's stack in the report.
 template <class F>
 void each_waiter(const report& r, F f) {
   for (const row& of : r.rows)
@@ -81,13 +79,12 @@ class pprof_tables {
   pprof_tables() { string(""); }  // the first must be empty
 
   std::int64_t string(std::string_view s) {
-    const auto [known, is_new] =
-        strings_.try_emplace(support::printable(s), strings_.size());  // readers insist on UTF-8
+    const auto [known, is_new] = strings_.try_emplace(support::printable(s), strings_.size());  // readers require UTF-8
     if (is_new) texts_.push_back(&known->first);
     return static_cast<std::int64_t>(known->second);
   }
-  /// Adds a location for one address, whose frames are the inlined functions, the innermost first, and the function
-  /// that contains them.
+  /// Adds a location for one address. Its frames are the inlined functions, innermost first, and the function that
+  /// contains them.
   std::uint64_t location(std::span<const frame> frames) {
     place p;
     const frame& outer = frames.back();
@@ -99,7 +96,8 @@ class pprof_tables {
   }
   std::uint64_t location(std::string_view name) { return location(place{0, 0, {{function(name, ""), 0}}}); }
 
-  /// Writes the tables. The executable's mapping comes first: readers take the first one for the main program.
+  /// Writes the tables. The executable's mapping comes first, since readers assume that the first one is the main
+  /// program's.
   void write(protozero::pbf_builder<profile_field>& profile, std::string_view executable) {
     std::vector<const std::pair<const module_in_process, mapping_entry>*> in_order;
     for (const auto& m : mappings_) in_order.push_back(&m);
@@ -138,7 +136,7 @@ class pprof_tables {
       one.add_int64(function_field::filename, key.second);
     }
     for (const std::string* s : texts_)
-      profile.add_string(profile_field::string_table, *s);  // the last field, as all strings are known now
+      profile.add_string(profile_field::string_table, *s);  // written last, when all strings are known
   }
 
  private:
@@ -158,7 +156,7 @@ class pprof_tables {
     const std::pair key{string(name), string(file)};
     return functions_.try_emplace(key, functions_.size() + 1).first->second;
   }
-  /// The number of the mapping of the frame's module; 0 if the code is in no file. A module has a mapping for each
+  /// The number of the mapping of the frame's module; 0 if the code is in no file. A module has one mapping for each
   /// address at which processes map it.
   std::uint64_t mapping(const frame& f) {
     if (f.module.empty()) return 0;
@@ -202,7 +200,7 @@ std::int64_t nanoseconds(double seconds) {
 
 // ---- folded stacks --------------------------------------------------------------------------------------------------
 
-/// The name without the characters that separate frames and stacks in the folded format: semicolons and line ends.
+/// The name without semicolons and line ends, which separate frames and stacks in the folded format.
 std::string in_folded(std::string_view name) {
   std::string s = support::printable(name.empty() ? no_stack : name);
   std::replace(s.begin(), s.end(), ';', ':');
@@ -257,7 +255,7 @@ std::string as_pprof(const report& r) {
 }
 
 std::string as_folded(const report& r) {
-  std::map<std::string, double> stacks;  // equal stacks of several processes are one line
+  std::map<std::string, double> stacks;  // equal stacks of several processes form one line
   each_waiter(r, [&](const row& of, const charged_stack& s) {
     std::string line;
     if (s.where.is_cut) line = fmt::format("{};", beyond);

@@ -7,10 +7,10 @@
 
 namespace usher::reader {
 
-/// A gzip-compressed protocol buffer of pprof with a sample for each waiter's stack: "contentions" (count) and "delay"
+/// A gzip-compressed pprof protocol buffer. Each waiter's stack is a sample with "contentions" (count) and "delay"
 /// (nanoseconds). The label "kind" is mutex, condition or semaphore; the label "object" is the row's name.
 std::string as_pprof(const report& r);
-/// Folded stacks, one a line: frames from the outermost and then the object, separated by semicolons; a blank;
+/// Folded stacks, one on each line: the frames, outermost first, and the object, separated by semicolons; a blank; the
 /// microseconds waited.
 std::string as_folded(const report& r);
 

@@ -18,10 +18,10 @@
 namespace usher::reader {
 namespace {
 
-constexpr std::size_t most_said = 16;  // each report costs a look-up of names; chosen
+constexpr std::size_t most_said = 16;  // number of reports, each of which looks up names; chosen
 constexpr std::size_t longest_path = 4096;
 
-/// Names of static objects at these addresses, looked up in a private record that has only their modules.
+/// Names of the static objects at these addresses, looked up in a private record that contains only their modules.
 std::vector<std::string> names_at(const std::vector<std::uint64_t>& addresses,
                                   const std::vector<standing_module>& modules, const process_place& place,
                                   const std::shared_ptr<name_budget>& budget) {
@@ -68,7 +68,7 @@ std::vector<std::string> names_at(const std::vector<std::uint64_t>& addresses,
 
 standing_report::standing_report(pid_t pid, const process_place& place)
     : observed_(pid), place_(place), budget_(std::make_shared<name_budget>()) {
-  budget_->seconds_a_file = budget_->seconds = 10;  // as for the deadlocks of the record: stat.cpp
+  budget_->seconds_a_file = budget_->seconds = 10;  // as for the record's deadlocks: stat.cpp
 }
 
 deadlock standing_report::describe(const standing_deadlocks::circle& c, const interruption& interrupted) {
@@ -88,13 +88,13 @@ deadlock standing_report::describe(const standing_deadlocks::circle& c, const in
   return d;
 }
 
-/// Compares the circles of a new reading with those that were reported. Circles are missing in a reading of a process
-/// that is just ending, so a circle has ended only if it is missing twice. One whose threads have run since the last
-/// reading is not missing: a signal, or a stop of the process, wakes them from calls that they then repeat. But it does
-/// not count as found before its threads have slept from one reading to the next, since one reading may show a circle
-/// that never was: it looks at threads one by one.
+/// Compares the circles of a new reading with the reported ones. A reading of a process that is about to end may miss
+/// circles, so a circle has ended only if two readings miss it. A circle whose threads have run since the last reading
+/// is not missed: a signal or a stop of the process wakes the threads, and they then repeat their calls. But a circle
+/// counts as found only when its threads have slept from one reading to the next, since a reading looks at threads one
+/// by one and may show a circle that never existed.
 void standing_report::compare(const interruption& interrupted, const known_elsewhere& is_known) {
-  if (interrupted()) return;  // the process has ended, in its deadlocks
+  if (interrupted()) return;  // the process has ended while deadlocked
   const auto& present = observed_.present();
   for (std::size_t i = 0; i < reported_.size();) {
     reported& r = reported_[i];
@@ -135,7 +135,7 @@ void standing_report::finish(const interruption& interrupted, const known_elsewh
   compare(interrupted, is_known);
   if (std::all_of(reported_.begin(), reported_.end(), [](const reported& r) { return r.is_there; })) return;
   std::this_thread::sleep_for(
-      std::chrono::milliseconds(50));  // a process that is being killed has ended by then. Chosen
+      std::chrono::milliseconds(50));  // chosen: a process that is being killed has ended by then
   if (observed_.finish(interrupted)) compare(interrupted, is_known);
 }
 

@@ -1,4 +1,5 @@
-// Reports the deadlocks of standing_deadlocks.hpp: the mutexes' names, a line on standard error, the report's entry.
+// Reports the deadlocks found by standing_deadlocks.hpp: the mutexes' names, a line on standard error, an entry of the
+// report.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +18,16 @@ namespace usher::reader {
 class standing_report {
  public:
   using interruption = standing_deadlocks::interruption;
-  /// Whether the thread of this id, as its process sees it, is in a circle that the record shows.
+  /// Whether the thread with this id in its own PID namespace is in a circle that the record shows.
   using known_elsewhere = std::function<bool(std::uint32_t)>;
 
   standing_report(pid_t pid, const process_place& place);
 
-  /// Reads the threads if the time for it has come, and reports circles that are new or have ended.
+  /// Reads the threads, if it is time for a reading, and reports circles that are new or have ended.
   void sample(const interruption& interrupted, const known_elsewhere& is_known);
   void finish(const interruption& interrupted, const known_elsewhere& is_known);
 
-  /// The reported deadlocks that were there at the last reading, or when the process ended.
+  /// The reported deadlocks that still existed at the last reading, or when the process ended.
   std::vector<deadlock> deadlocks() const;
   /// Sentences about circles that were reported and have ended.
   const std::vector<std::string>& remarks() const { return remarks_; }
@@ -36,8 +37,8 @@ class standing_report {
   struct reported {
     standing_deadlocks::circle circle;
     deadlock said;
-    bool is_there = true;  ///< the last reading found it, and its threads had not run
-    unsigned missed = 0;   ///< the last readings, without it
+    bool is_there = true;  ///< the last reading found it, and its threads had not run since the reading before
+    unsigned missed = 0;   ///< number of latest readings that did not find it
   };
 
   void compare(const interruption& interrupted, const known_elsewhere& is_known);
@@ -45,7 +46,7 @@ class standing_report {
 
   standing_deadlocks observed_;
   const process_place& place_;
-  /// All reports share it: a program may forge circles, and name files that take long to read.
+  /// All reports share the budget: a program may forge circles, and name files that take long to read.
   std::shared_ptr<name_budget> budget_;
   std::vector<reported> reported_;
   std::vector<std::string> remarks_;

@@ -12,7 +12,7 @@ namespace usher::reader {
 
 using json = nlohmann::ordered_json;
 
-/// Writes an id: "tid", which is null if it is not known, and "own_tid" if the id in its own PID namespace differs.
+/// Writes an id: "tid", which is null if unknown, and "own_tid" if the id in the thread's own PID namespace differs.
 template <class S>
 struct id_keys {
   constexpr id_keys(const char* its_key, shown_id S::*its_member) : key(its_key), member(its_member) {}
@@ -99,7 +99,7 @@ static json waiting_of(const counts& c) {
   return j;
 }
 
-/// The thread that came last at a barrier most often.
+/// The thread that most often came last at a barrier.
 static json last_of(const counts& c) {
   if (!c.last) return {};
   json j;
@@ -111,7 +111,7 @@ static json last_of(const counts& c) {
 static json holding_of(const counts& c) {
   if (c.holding.count == 0) return {};
   json j = support::json_value(c.holding);
-  if (c.holding.longest == 0) j["longest"] = nullptr;  // not recorded without a waiter
+  if (c.holding.longest == 0) j["longest"] = nullptr;  // the longest hold is recorded only after a wait
   j["exact"] = c.holding_is_exact;
   j["timed"] = c.holds_timed;
   j["yielding"] = c.yielding_share ? json(*c.yielding_share) : json();
@@ -124,7 +124,7 @@ struct plain_keys {
   }
 };
 
-/// The JSON keys that all kinds of objects have.
+/// The JSON keys common to all kinds of objects.
 constexpr auto json_fields(const counts*) {
   using c = counts;
   return std::tuple(support::field("acquisitions", &c::acquisitions), support::field("contended", &c::contended),
@@ -244,7 +244,7 @@ constexpr auto json_fields(const report*) {
                         [](const r& s) {
                           return json{{"calls", s.not_seen.calls}, {"threads", s.not_seen.threads}};
                         }),
-      // states how exactly each object's `failed_tries` (mutexes, semaphores) and `unheard` signals are counted
+      // how exactly each object's `failed_tries` (mutexes, semaphores) and `unheard` signals are counted
       support::computed("counting",
                         [](const r&) {
                           return json{{"exact_up_to", contract::counted_exactly}, {"then_one_in", contract::roughly}};
@@ -252,8 +252,8 @@ constexpr auto json_fields(const report*) {
       support::field("remarks", &r::remarks), support::field("rows", &r::rows));
 }
 
-/// The JSON writer refuses text that is not UTF-8, so such bytes become question marks. It escapes control characters
-/// itself.
+/// The JSON writer refuses text that is not UTF-8, so question marks replace invalid bytes. The writer itself escapes
+/// control characters.
 static void make_valid(json& j) {
   if (j.is_structured()) {
     for (json& part : j) make_valid(part);

@@ -24,9 +24,9 @@ namespace {
 
 constexpr std::size_t page_width = 80;
 constexpr std::size_t gap_width = 2;      // of format_table
-constexpr std::size_t hottest_rows = 3;   // with stacks, unless --details gives all
-constexpr std::size_t frames_shown = 8;   // of a stack
-constexpr std::size_t threads_shown = 8;  // of a row
+constexpr std::size_t hottest_rows = 3;   // number of rows with stacks; --details gives all
+constexpr std::size_t frames_shown = 8;   // of each stack
+constexpr std::size_t threads_shown = 8;  // of each row
 constexpr std::size_t narrowest_name = 16;
 
 /// Breaks paragraphs into lines between words and indents them. words_to_break() makes the words printable. A word
@@ -64,7 +64,6 @@ std::string contended_cell(const counts& c) {
   return share_text(contended_share(c));
 }
 
-/// Whether waited_cell() has a "+".
 bool has_plus(const counts& c) {
   return c.waiting_is_hidden && c.waiting.total > 0;
 }
@@ -154,7 +153,7 @@ std::string in_table(const row& r) {
   return found == nullptr ? "" : found->in_table;
 }
 
-/// Shortens words that are wider than the column, by cutting out their middle.
+/// Shortens words that are wider than the column: "…" replaces their middle.
 std::string with_short_words(const std::string& text, std::size_t width) {
   std::string all;
   for (const std::string_view word : support::parts_of(text, " \n"))
@@ -162,7 +161,7 @@ std::string with_short_words(const std::string& text, std::size_t width) {
   return all;
 }
 
-/// Formats a table whose first column has the width that the others leave.
+/// Formats a table; the first column gets the width that the others leave.
 std::string fitted_table(std::vector<support::column> columns, std::vector<std::vector<std::string>> rows) {
   std::size_t others = 0;
   for (std::size_t c = 1; c < columns.size(); c++) {
@@ -236,8 +235,8 @@ std::string stack_text(const stack& s, std::size_t indent, bool all) {
 }
 
 /// The heading of a holder's stack. If the holder's function ended with the call of unlock, its own frame is missing:
-/// the stack begins with its caller, and does not show the place of the hold. Then "held at" becomes "held in a
-/// function called at".
+/// the stack begins with its caller, and does not show the place of the hold. Then the heading "held at" becomes "held
+/// in a function called at".
 std::string heading_of_holder(const stack& s, std::string heading, const std::vector<charged_stack>& waiters) {
   constexpr std::string_view at = " at";
   if (heading.ends_with(at) && ends_by_tail_call(s, waiters))
@@ -245,8 +244,8 @@ std::string heading_of_holder(const stack& s, std::string heading, const std::ve
   return heading;
 }
 
-/// The first or all of the stacks, each with its share of their sum. `heading` says what the stacks do ("held at").
-/// `waiters`: those of the lock, if the stacks are of holders.
+/// The first stack, or all, each with its share of the total. `heading` tells what happened in the stacks ("held at").
+/// `waiters`: the stacks of the lock's waiters, if `stacks` are those of holders.
 std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_view heading, bool all,
                         const std::vector<charged_stack>* waiters = nullptr) {
   const double sum =
@@ -265,7 +264,7 @@ std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_vi
   return text;
 }
 
-/// The count as text, marked as approximate if it is large.
+/// The count as text, with "about" if it is large.
 std::string rough_count(std::uint64_t n) {
   return (n > contract::counted_exactly ? "about " : "") + exact_count(n);
 }
@@ -284,7 +283,7 @@ std::string order_text(const admission& a) {
                      share_text(a.owner_changes), a.lwss, a.mttr, a.gini, a.rstddev);
 }
 
-/// "; 12 posts"; empty if there are none.
+/// For example "; 12 posts"; empty if the number is 0.
 std::string some_text(std::uint64_t n, std::string_view words) {
   return n == 0 ? "" : fmt::format("; {} {}", exact_count(n), words);
 }
@@ -298,7 +297,7 @@ std::string side_text(const lock_side& s, std::string_view what) {
                      exact_count(s.contended), time_text(s.waited), longest_text(s.longest));
 }
 
-/// The side's waiting, by what held the lock; empty if there was none.
+/// The side's waiting time, divided by what held the lock; empty if there was none.
 std::string behind_text(const lock_side& s, std::string_view side) {
   std::string text;
   if (s.behind_writer > 0) text = fmt::format("{} waited {} behind a writer", side, time_text(s.behind_writer));
@@ -307,7 +306,7 @@ std::string behind_text(const lock_side& s, std::string_view side) {
   return text;
 }
 
-/// Adds the lines that the details have for each kind. `line` wraps and indents a line.
+/// Adds the detail lines of a kind of object. `line` wraps and indents a line.
 template <class Line>
 void add_condition(const counts& c, Line line) {
   line(fmt::format("{}, {} ended by a signal{}{}", with_noun(c.acquisitions, "wait"), exact_count(c.woken),
@@ -427,14 +426,14 @@ std::string block_of(const row& r, const text_options& o) {
   return text;
 }
 
-/// The table of a section's first rows with a line that sums the others, followed by the stacks and verdicts of the
+/// The table of a section: its first rows, and a line with the sum of the others; then the stacks and verdicts of the
 /// hottest rows.
 std::string section_text(const section& s, const report& r, const text_options& o, bool& any_plus) {
   std::vector<const row*> rows;
   std::size_t others = 0;
   double waited = 0;
   for (const row& i : r.rows) {
-    // Most programs wait long for their threads to end, so only the longest of these waits are shown.
+    // Most programs wait long for their threads to end, so only the longest joins are shown.
     if (i.what != s.what || (s.what == kind::join && !o.details && &i >= r.rows.data() + hottest_rows)) continue;
     if (rows.size() < o.top) {
       rows.push_back(&i);
@@ -453,7 +452,7 @@ std::string section_text(const section& s, const report& r, const text_options& 
   std::size_t blocks = 0;
   for (const row* i : rows) {
     any_plus = any_plus || (s.what != kind::condition && has_plus(i->seen));
-    // A row without waiting needs no stacks, nor does a condition variable whose threads only wait for work.
+    // A row without waiting needs no stacks. Nor does a condition variable whose threads only wait for work.
     const bool is_worth_it =
         i->seen.waiting.total > 0 && s.what != kind::join && (s.what != kind::condition || i->rule != "condition");
     if (o.details || (is_worth_it && blocks < hottest_rows)) {
@@ -464,7 +463,7 @@ std::string section_text(const section& s, const report& r, const text_options& 
   return text;
 }
 
-/// The module of the place that holds the row's objects (if unknown: waits for them), if that place has no function
+/// The module of the place at which the row's objects were held or, if unknown, awaited, if that place has no function
 /// name; else empty.
 std::string module_without_names(const row& r) {
   for (const auto* stacks : {&r.holders, &r.waiters})
@@ -488,7 +487,7 @@ std::string hint_on_names(const report& r) {
   return "";
 }
 
-/// The remarks of the report, and others that its figures give rise to.
+/// The remarks of the report, and further remarks that follow from its figures.
 std::vector<std::string> all_remarks(const report& r) {
   std::vector<std::string> all = r.remarks;
   if (std::string hint = hint_on_names(r); !hint.empty()) all.push_back(std::move(hint));
@@ -505,7 +504,7 @@ std::string with_capital(std::string text) {
   return text;
 }
 
-/// What sleeping threads waited for, and the use of the CPUs.
+/// Text on what sleeping threads waited for, and on the use of the CPUs.
 std::string sampled_text(const report& r, const text_options& o) {
   std::string text;
   for (const std::string& sentence : {off_cpu_text(r), cpu_text(r)})

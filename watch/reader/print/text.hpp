@@ -9,14 +9,14 @@
 namespace usher::reader {
 
 struct text_options {
-  std::size_t top = 10;  ///< rows
+  std::size_t top = 10;  ///< number of rows
   bool details = false;  ///< all counts, stacks and objects of each row
 };
 std::string as_text(const report& r, const text_options& o);
-/// A deadlock as one line, for stderr while the program hangs; as_text() has the stacks, too.
+/// A deadlock as one line, for stderr while the program hangs; as_text() also has the stacks.
 std::string as_line(const deadlock& d);
 std::string as_text(const deadlock& d);
-/// The line and the remark that tell that the threads of a reported deadlock have gone on.
+/// The line and the remark for a reported deadlock whose threads have continued.
 struct ended_circle {
   std::string line, remark;
 };

@@ -1,4 +1,4 @@
-// The search for circles among threads of which each waits for at most one other.
+// The search for circles among threads each of which waits for at most one other thread.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 
 namespace usher::reader {
 
-/// Finds circles of threads, by their indices below `threads`. `next(i)` returns the thread for which thread i waits,
-/// or an index of `threads` or more if there is none. Returns the circles for which `is_accepted(circle)` is true, at
-/// most `most` of them, each in the order of waiting.
+/// Finds circles of threads, given by indices below `threads`. `next(i)` returns the thread for which thread i waits,
+/// or an index ≥ `threads` if there is none. Returns the circles for which `is_accepted(circle)` is true, at most
+/// `most`, each in the order of waiting.
 ///
-/// A walk goes from each thread to the next one. It either ends or enters a circle. No thread that waits is visited
-/// twice, even if threads begin other waits meanwhile.
+/// A walk goes from each thread to the thread that it waits for, until it ends or enters a circle. No waiting thread is
+/// visited twice, even if threads begin other waits during the search.
 template <class Next, class IsAccepted>
 std::vector<std::vector<std::uint32_t>> find_circles(std::uint32_t threads, std::size_t most, Next next,
                                                      IsAccepted is_accepted) {

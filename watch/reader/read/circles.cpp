@@ -9,16 +9,17 @@
 namespace usher::reader {
 namespace {
 
-constexpr std::size_t most_circles = 64;  ///< that are searched for at once; chosen
+constexpr std::size_t most_circles = 64;  ///< limit of one search; chosen
 
-/// A wait of a thread for an object, as it was read: an edge of the graph of waiting threads.
+/// An edge of the graph of waiting threads: a thread's wait for an object, as read from the record.
 struct edge {
   std::uint32_t thread, object, next;  ///< the next thread holds the object
   std::uint64_t since;
 };
 
-/// Reads the lock that a thread waits for and the thread that holds it. Of a read-write lock only a writer is known.
-/// False if the thread does not wait for a lock, if its wait has a deadline, or if the holder is not known.
+/// Reads the lock that a thread waits for and the thread that holds the lock. The known holder of a read-write lock is
+/// always a writer. False if the thread does not wait for a lock, if its wait has a deadline, or if the holder is not
+/// known.
 bool read_wait(const contract::live& record, std::uint32_t thread, edge& e) {
   const contract::thread_slot* const t = record.thread(thread);
   if (t == nullptr) return false;
@@ -34,7 +35,7 @@ bool read_wait(const contract::live& record, std::uint32_t thread, edge& e) {
   return true;
 }
 
-/// The same for a thread that has not ended.
+/// Like read_wait(), but false if the thread has ended.
 bool read_edge(const contract::live& record, std::uint32_t thread, edge& e) {
   const contract::thread_slot* const t = record.thread(thread);
   return t != nullptr && contract::read(t->over) == 0 && read_wait(record, thread, e);
@@ -54,13 +55,13 @@ std::vector<std::vector<std::uint32_t>> circles(const contract::live& record) {
   const auto next = [&](std::uint32_t thread) {
     return read_edge(record, thread, edges[thread]) ? edges[thread].next : threads;
   };
-  // A circle is a deadlock only if all its waits existed at the same time, and some may have ended while others were
-  // read. So all are read again: each wait that is unchanged existed when the last one was first read.
+  // A circle is a deadlock only if all its waits existed at the same time, but some may have ended while others were
+  // read. So all are read again: each unchanged wait still existed when the last one was first read.
   const auto is_present = [&](const std::vector<std::uint32_t>& circle) {
     return std::all_of(circle.begin(), circle.end(), [&](std::uint32_t i) { return is_as_before(record, edges[i]); });
   };
   std::vector<std::vector<std::uint32_t>> found = find_circles(threads, most_circles, next, is_present);
-  // The lowest thread comes first, so that a circle is listed in the same way wherever the walk began.
+  // The thread with the lowest index comes first, so that the order of a circle does not depend on the walk.
   for (std::vector<std::uint32_t>& circle : found)
     std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
   return found;

@@ -14,7 +14,7 @@
 namespace usher::reader {
 namespace {
 
-/// Takes the next number off the text. Nullopt: the text does not begin with one.
+/// Removes the next number from the text. Nullopt: the text does not begin with a number.
 std::optional<std::uint64_t> next_number(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   std::uint64_t n = 0;
@@ -32,7 +32,7 @@ std::string read_small(const std::string& path) {
   return support::content_of(AT_FDCWD, path, 4096);
 }
 
-/// The smallest quota of the group and the groups above it.
+/// The smallest quota of the group and its ancestors.
 template <class Quota>
 std::optional<double> least_quota(std::string_view group, Quota quota_of) {
   constexpr unsigned most_levels = 64;  // chosen
@@ -84,7 +84,7 @@ std::optional<schedule_times> parse_schedule(std::string_view text) {
 }
 
 std::optional<double> parse_quota(std::string_view text) {
-  const auto quota = next_number(text);  // "max" and "-1" are no numbers
+  const auto quota = next_number(text);  // "max" and "-1" are not numbers
   text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
   const auto period = next_number(text);
   if (!quota || !period || *quota == 0 || *period == 0) return std::nullopt;
@@ -114,8 +114,8 @@ std::string_view group_of(std::string_view text, std::string_view controller) {
 }
 
 std::optional<double> usable_cpus(pid_t pid, std::span<const pid_t> threads) {
-  constexpr std::size_t most = 8192;         // CPUs of a kernel
-  constexpr std::size_t most_threads = 256;  // chosen: less than a millisecond
+  constexpr std::size_t most = 8192;         // limit of CPUs in a kernel
+  constexpr std::size_t most_threads = 256;  // chosen: takes less than a millisecond
   std::array<std::uint64_t, most / 64> mask, all{};
   for (const pid_t thread : threads.first(std::min(threads.size(), most_threads))) {
     mask.fill(0);

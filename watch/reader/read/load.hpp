@@ -1,4 +1,5 @@
-// The load of `usher stat --until`: a shell command that puts load on the recorded program and then ends.
+// The load of `usher stat --until`: a shell command that puts load on the recorded program, and whose end ends the
+// recording.
 #pragma once
 
 #include <string>
@@ -8,16 +9,16 @@
 
 namespace usher::reader {
 
-/// A started load. At the end of this object all its processes are killed.
+/// A started load. The destructor kills all its processes.
 class load {
  public:
   load(const std::string& command, const support::signal_queue& signals);
 
   /// Whether the load still runs. After its end, prints its output and reports a failure, once.
   bool is_running();
-  /// The child of this process that keeps the load, until the end of this object.
+  /// The child of this process that runs the load, and lives until this object's destructor.
   pid_t keeper_pid() const { return process_.keeper_pid(); }
-  /// Reports that the program has ended before the load, if it has.
+  /// If the program has ended before the load, reports this.
   void end_with_program();
 
  private:

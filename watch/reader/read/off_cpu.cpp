@@ -18,7 +18,7 @@ namespace {
 
 // ---- words of a line ----------------------------------------------------------------------------------------------
 
-/// Takes the next word off the text; empty if there is none.
+/// Removes the next word from the text; empty if there is none.
 std::string_view next_word(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
   const std::string_view word = text.substr(0, text.find_first_of(" \t\n"));
@@ -38,7 +38,7 @@ struct named_call {
   const char* name;
 };
 
-// futex is also the name of the newer calls that wait for one or several futexes.
+// The name futex also stands for the newer calls that wait for one or several futexes.
 constexpr named_call named_calls[] = {
     {SYS_futex, "futex"},
     {449, "futex"},  // futex_waitv
@@ -95,7 +95,7 @@ constexpr named_call named_calls[] = {
     {SYS_membarrier, "membarrier"},
     {SYS_exit, "exit"},
     {SYS_exit_group, "exit"},
-    {SYS_restart_syscall, "restart_syscall"},  // any call with a time limit, after a stop
+    {SYS_restart_syscall, "restart_syscall"},  // any call with a time limit, after the thread was stopped
 #if defined(SYS_poll)
     {SYS_poll, "poll"},
     {SYS_select, "select"},
@@ -188,7 +188,7 @@ std::vector<std::uint32_t> add_modules(const contract::view& copy, const std::ve
 
 namespace {
 
-/// Turns samples into places with names.
+/// Converts samples into places with names.
 class sleep_namer {
  public:
   sleep_namer(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers, symbols& names)
@@ -202,8 +202,8 @@ class sleep_namer {
     to.module = path_of(p.caller);
     to.below = stack_at(p.below);
     if (to.call != "futex" || to.is_certain) return to;
-    // The C library's own locks (of malloc, of standard I/O) sleep in this function. Its caller is in the C library,
-    // too.
+    // The C library's own locks (of malloc, of standard I/O) sleep in this function. Its caller is also in the C
+    // library.
     const stack inner = stack_at(p.pc);
     const bool is_internal = std::any_of(inner.frames.begin(), inner.frames.end(),
                                          [](const frame& f) { return f.function == "__lll_lock_wait_private"; });
@@ -218,7 +218,7 @@ class sleep_namer {
   void prepare() {
     std::vector<query> all;
     for (const auto& p : sleeps_.places) {
-      // The innermost functions of other calls are not asked for, since the C library's symbols would be read for them.
+      // The innermost functions of other calls are not requested, since this would read the C library's symbols.
       const bool needs_inner = !p.is_join && p.pc != p.caller && name_of_call(p.number) == "futex";
       for (const module_offset& at : {needs_inner ? p.pc : module_offset{}, p.caller, p.below})
         if (const query q = query_of(at); q.address != 0) all.push_back(q);
@@ -228,7 +228,7 @@ class sleep_namer {
 
  private:
   bool is_known(const module_offset& at) const { return at.module != 0 && at.module <= sleeps_.modules.size(); }
-  /// Address 0: the place has no name.
+  /// Address 0 if the place has no name.
   query query_of(const module_offset& at) const {
     if (!is_known(at) || at.module > numbers_.size() || numbers_[at.module - 1] == 0) return {};
     const sampled_module& m = sleeps_.modules[at.module - 1];
@@ -260,7 +260,7 @@ off_cpu named(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers
   for (int k = 0; k < contract::kinds; k++) to.samples += to.recorded[k] = rounded(s.recorded[k]);
   sleep_namer namer(s, numbers, names);
   namer.prepare();
-  // Several addresses of one function are one place, in all processes. The sums are rounded, not the parts.
+  // Several addresses of one function form one place, in all processes. Rounding comes after the sum.
   std::map<std::tuple<std::string, std::string, std::string, std::string>, off_cpu::place> places;
   const auto function_of = [](const stack& its) {
     return its.frames.empty() ? "" : its.frames.back().function + "\n" + its.frames.back().file;
@@ -285,14 +285,15 @@ off_cpu named(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers
 
 namespace {
 
-/// A part of a sum, in words.
+/// A part of a sum, with its words.
 struct part {
   std::string words;
   std::uint64_t samples = 0;
   unsigned percent = 0;
 };
 
-/// Gives the parts whole percentages whose sum is 100: each is rounded down, and the largest remainders get the rest.
+/// Gives the parts whole percentages whose sum is 100: each is rounded down, and the parts with the largest remainders
+/// get the missing percents.
 void set_percentages(std::vector<part>& parts, std::uint64_t all) {
   std::vector<std::pair<std::uint64_t, part*>> remainders;
   unsigned left = 100;
@@ -307,7 +308,7 @@ void set_percentages(std::vector<part>& parts, std::uint64_t all) {
   for (unsigned i = 0; i < left && i < remainders.size(); i++) remainders[i].second->percent++;
 }
 
-/// What the sleeping threads waited for, the largest parts first and the others, if there are any, at the end.
+/// What the sleeping threads waited for: the largest parts first, the sum of the others at the end.
 std::vector<part> parts_of(const off_cpu& o) {
   using contract::index_of;
   const auto recorded = [&o](std::initializer_list<kind> kinds) {

@@ -1,8 +1,8 @@
 // What sleeping threads wait for: parsers of the kernel's files, the search for the caller of a system call, names of
 // the results, and sentences. thread_sampler.hpp collects the samples.
 //
-// The attacker is the recorded process. It chooses its stack, its mappings and the names of its files. So the parsers
-// accept any bytes, each search is bounded, and files are opened only by the confined child of remote_symbols.hpp.
+// The attacker is the recorded process: it chooses its stack, its mappings and the names of its files. So the parsers
+// accept any bytes, each search is bounded, and only the confined child of remote_symbols.hpp opens files.
 #pragma once
 
 #include <array>
@@ -22,8 +22,9 @@ namespace usher::reader {
 
 /// The content of /proc/PID/task/TID/syscall.
 struct kernel_entry {
-  bool is_running = false;   ///< the thread runs or is ready to; the other fields are not known
-  std::int64_t number = -1;  ///< of the system call; −1: the thread sleeps outside of one, as in a page fault
+  bool is_running = false;  ///< the thread runs or is ready to run; the other fields are unset
+  /// Of the system call; −1: the thread sleeps outside of a call, for example in a page fault
+  std::int64_t number = -1;
   std::array<std::uint64_t, 6> arguments{};
   std::uint64_t sp = 0, pc = 0;
 };
@@ -32,23 +33,25 @@ std::optional<kernel_entry> parse_entry(std::string_view text);
 /// The name of a system call of this architecture: "futex", "poll", "system call 12".
 std::string name_of_call(std::int64_t number);
 
-/// Whether a thread waits for the end of another one: pthread_join() sleeps on the word with the thread's id, which the
-/// kernel clears. Such a futex is shared, and its expected value is the id. Returns that id, or 0.
+/// The id of the thread for whose end this thread waits; else 0. pthread_join() sleeps on the word with the other
+/// thread's id, which the kernel clears: the futex is shared, and its expected value is the id.
 std::uint32_t awaited_thread(const kernel_entry& e);
 
-/// Whether a file is the C or C++ library, the dynamic loader or Usher's library. Their frames are passed over.
+/// Whether a file is the C or C++ library, the dynamic loader or Usher's library. A search for a caller skips their
+/// frames.
 bool is_passed_over(std::string_view path);
 /// Whether a file is a shared library, by its name.
 bool is_library(std::string_view path);
-/// Whether a system call of this number waits for a futex or for several.
+/// Whether a system call with this number waits for one or several futexes.
 bool is_futex(std::int64_t number);
 
 // ---- the caller of a system call --------------------------------------------------------------------------------
 
 inline constexpr std::size_t bytes_before = 7;  ///< the length of the longest call instruction
 
-/// Whether a call instruction ends at the end of these bytes, which lie before `return_address`. `is_code` says whether
-/// an address is in a file's code; a direct call must lead there. Architectures other than x86-64: always true.
+/// Whether these bytes, which lie directly before `return_address`, end with a call instruction. `is_code` tells
+/// whether an address is in a file's code; a direct call must lead there. Always true on architectures other than
+/// x86-64.
 template <class IsCode>
 bool ends_in_call(std::span<const unsigned char, bytes_before> bytes, [[maybe_unused]] std::uint64_t return_address,
                   [[maybe_unused]] const IsCode& is_code) {
@@ -59,7 +62,7 @@ bool ends_in_call(std::span<const unsigned char, bytes_before> bytes, [[maybe_un
     for (std::size_t i = 0; i < 4; i++) distance |= std::uint32_t{at(4 - i)} << 8 * i;
     return is_code(return_address + static_cast<std::uint64_t>(std::int64_t{std::int32_t(distance)}));
   }
-  // ff /2 with its forms of operands: the length follows from mod and r/m.
+  // ff /2 with all forms of operands: mod and r/m determine the length.
   for (const std::size_t length : {2u, 3u, 4u, 6u, 7u}) {
     if (at(length) != 0xff) continue;
     const unsigned operand = at(length - 1), mod = operand >> 6, rm = operand & 7;
@@ -78,28 +81,28 @@ bool ends_in_call(std::span<const unsigned char, bytes_before> bytes, [[maybe_un
 
 // ---- results ------------------------------------------------------------------------------------------------------
 
-/// An address as module and offset.
+/// An address, as module and offset.
 struct module_offset {
-  std::uint32_t module = 0;  ///< of sampled_sleeps::modules, + 1; 0: in no file
-  std::uint64_t offset = 0;  ///< address less bias
+  std::uint32_t module = 0;  ///< index in sampled_sleeps::modules, + 1; 0: in no file
+  std::uint64_t offset = 0;  ///< address − bias
   auto operator<=>(const module_offset&) const = default;
 };
 
-/// A module in which a sample was found. The fields are those of contract::module_slot.
+/// A module that contains a sampled address. The fields are those of contract::module_slot.
 struct sampled_module {
   std::uint32_t process = 0;
   std::uint64_t begin = 0, end = 0, bias = 0, identity = 0;
   std::string path;
 };
 
-/// What the sampler found, before names. Samples are thousandths.
+/// The sampler's results, before names are looked up. `samples` are in thousandths.
 struct sampled_sleeps {
   struct place {
     std::int64_t number = -1;  ///< of the system call
     bool is_join = false;
-    module_offset pc, caller;  ///< equal: the caller made the system call itself
+    module_offset pc, caller;  ///< equal if the caller itself made the system call
     std::uint64_t samples = 0;
-    module_offset below{};  ///< of a futex, the caller of the library that has `caller`. Module 0: not known
+    module_offset below{};  ///< of a futex: the caller of the library that contains `caller`. Module 0: not known
   };
   std::uint64_t observations = 0, unreadable = 0;
   std::uint64_t recorded[contract::kinds] = {};
@@ -108,10 +111,10 @@ struct sampled_sleeps {
   std::vector<sampled_module> modules;
 };
 
-/// Adds the modules to a private copy of the record, so that symbols find them. Returns for each its number in the
+/// Adds the modules to a private copy of the record, so that symbols find them. Returns the number of each in the
 /// record; 0: there was no room.
 std::vector<std::uint32_t> add_modules(const contract::view& copy, const std::vector<sampled_module>& modules);
-/// `numbers`: from add_modules().
+/// Looks up the names of the results. `numbers`: from add_modules().
 off_cpu named(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers, symbols& names);
 
 // ---- sentences ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ bool orphans::is_left_out(pid_t child) const {
   return std::find(left_out_.begin(), left_out_.end(), child) != left_out_.end();
 }
 
-// An ended child that is left out may hide others behind it. They are reaped after it was awaited, or by init.
+// An ended child that is left out may hide others from waitid(). They are reaped after it was awaited, or by init.
 void orphans::reap() {
   siginfo_t next{};
   while (waitid(P_ALL, 0, &next, WEXITED | WNOHANG | WNOWAIT) == 0 && next.si_pid != 0 && !is_left_out(next.si_pid)) {
@@ -34,7 +34,7 @@ bool orphans::any() const {
   siginfo_t next{};
   if (!adopts_ || waitid(P_ALL, 0, &next, WEXITED | WNOHANG | WNOWAIT) != 0) return false;  // ECHILD: no child
   if (left_out_.empty()) return true;
-  // One look may miss a process with a low number whose parent, with a higher one, ends between the two.
+  // One look may miss a process with a low id whose parent, with a higher id, ends between the two reads.
   for (unsigned looks = 0; looks < 3; looks++)
     if (!living().empty()) return true;
   return false;

@@ -21,8 +21,9 @@ namespace {
 
 using contract::duration_buckets;
 
-constexpr std::size_t symbol_becomes_table = 4;  // objects in one symbol that are one row; chosen
-constexpr std::uint64_t always_timed = 16;       // of an object, the first holds: record/holding.cpp
+constexpr std::size_t symbol_becomes_table = 4;  // number of objects in one symbol that form one row; chosen
+// The first holds of an object, which are all timed: watch/recorder/holding.cpp
+constexpr std::uint64_t always_timed = 16;
 constexpr std::size_t most_quiet_objects =
     2048;  // objects of a row that are listed although no thread waited for them; chosen
 
@@ -35,10 +36,10 @@ struct thread_sum {
   std::uint64_t waits = 0, ticks = 0;
 };
 
-/// One side of a read-write lock, in ticks.
+/// The acquisitions of a read-write lock to read, or to write. Times in ticks.
 struct side_sum {
   std::uint64_t acquisitions = 0, contended = 0, waited = 0, behind_writer = 0, behind_readers = 0;
-  /// The longest wait of the side, where it is known; and the longest of both sides, where the side's is not.
+  /// The longest wait of this side, if known; else 0, and the longest wait of both sides.
   std::uint64_t longest = 0, longest_of_both = 0;
 
   void add(const side_sum& s) {
@@ -52,11 +53,11 @@ struct side_sum {
   }
 };
 
-/// Sums of one object or of several, in ticks unless another unit is given.
+/// Sums over one or several objects, in ticks if no other unit is given.
 struct tally : plain_counts {
   std::uint64_t acquisitions = 0, contended = 0, waited = 0, longest = 0, waits = 0;
-  /// The holds that were timed and have ended: the sum of their times, the number of holds that they stand for, their
-  /// own number, and the longest.
+  /// Of the ended timed holds: the sum of their times, the number of holds that they represent, their own number, and
+  /// the longest.
   std::uint64_t held = 0, holds = 0, timed = 0, longest_hold = 0;
   std::uint64_t yielding = 0;  ///< of `hold_sizes`: holds in which the holder called sched_yield()
   double held_in_all = 0;      ///< seconds, of all holds
@@ -67,7 +68,8 @@ struct tally : plain_counts {
   side_sum reading, writing;
   bool hidden = false, more_threads = false;
   std::optional<ways_of_waiting> ways;
-  std::vector<std::uint64_t> wait_sizes, hold_sizes;  ///< by duration_buckets; of holds two in one. Empty: none
+  /// By duration_buckets; in `hold_sizes` each covers two buckets. Empty: none
+  std::vector<std::uint64_t> wait_sizes, hold_sizes;
   std::unordered_map<std::uint32_t, thread_sum> threads;
 
   void add(const tally& t) {
@@ -116,8 +118,8 @@ struct tally : plain_counts {
   }
 };
 
-/// The quantile `part` (0–1) of durations in ticks, given how many fell into each bucket. Assumes that they are
-/// distributed evenly within a bucket.
+/// The quantile `part` (0–1) of durations in ticks, given the number in each bucket. Assumes an even distribution
+/// within each bucket.
 std::optional<double> percentile_of(std::span<const std::uint64_t> sizes, std::uint32_t buckets_in_one, double part,
                                     std::uint64_t longest) {
   std::uint64_t all = 0;
@@ -143,8 +145,8 @@ struct group {
   std::string name, module;
   bool is_static = false, by_init = false, embedded = false;
   std::vector<std::uint32_t> objects;
-  std::uint32_t place = 0;                      ///< chain + 1
-  std::vector<std::uint32_t> waiters, holders;  ///< charges
+  std::uint32_t place = 0;                      ///< index + 1 of the chain
+  std::vector<std::uint32_t> waiters, holders;  ///< indices of charges
 };
 
 class reader {
@@ -191,8 +193,8 @@ class reader {
   std::map<std::tuple<kind, bool, std::string>, group> groups_;
   std::unordered_map<std::uint32_t, group*> of_object_;
   std::unordered_map<std::uint32_t, symbols::static_object> statics_;
-  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiting_;  ///< object: threads that still wait
-  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> windows_;  ///< by object
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiting_;  ///< threads that still wait, by object
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> windows_;  ///< windows, by object
   std::uint64_t hidden_ = 0;                                               ///< threads that may have ended
   std::uint64_t unfinished_waits_[contract::kinds] = {};                   ///< ticks, by index_of()
 };
@@ -207,8 +209,8 @@ std::uint64_t reader::end_of(std::uint32_t process) const {
   return ended == 0 ? time_.end : std::clamp(ended, time_.begin, time_.end);
 }
 
-/// The time at which a thread ended; at the latest the end of its process. If the record does not show whether a
-/// thread lived on, its last wait is taken for its end.
+/// The time at which a thread ended; at the latest the end of its process. If the record does not show whether the
+/// thread lived on, the time of its last wait is used.
 std::uint64_t reader::end_of_thread(std::uint32_t thread) const {
   const contract::thread_slot& t = record_.thread(thread);
   const std::uint64_t end = end_of(get(t.process));
@@ -264,7 +266,7 @@ group& reader::group_of(kind what, const identity& id, bool is_static) {
 }
 
 void reader::group_objects() {
-  // A first pass collects the static objects: the number of objects in one symbol decides whether they become one row.
+  // The first pass collects the static objects: their number in one symbol decides whether they form one row.
   std::map<std::tuple<kind, std::string, std::string>, std::set<std::uint64_t>> in_symbol;
   std::vector<std::uint32_t> used;
   for (std::uint32_t i = 0; i < room_.objects; i++)
@@ -339,7 +341,7 @@ void reader::group_charges() {
   }
 }
 
-/// Adds waits that had not ended at `end` to the sums, as if they had ended then.
+/// Adds waits that had not ended at `end` to the sums, as if they had ended at that time.
 void reader::add_unfinished(tally& t, std::uint32_t object, const contract::object& o, std::uint64_t end) {
   const kind what = kind_of(object);
   const std::uint64_t word = get(o.waiting), n = word & contract::waiting_count;
@@ -360,7 +362,7 @@ void reader::add_unfinished(tally& t, std::uint32_t object, const contract::obje
       t.threads[i].ticks += waited;
     }
   }
-  if (n > seen) {  // for some the thread is not known
+  if (n > seen) {  // the threads of some waits are not known
     const std::uint64_t all = contract::waited_so_far(word, end);
     if (all <= n * (end - std::min(end, time_.begin))) sum = std::max(sum, all);
   }
@@ -392,7 +394,7 @@ void reader::add_detail(tally& t, const contract::detail& d) {
   t.tries = get(d.tries);
   t.tried = get(d.tried);
   t.longest_try = get(d.longest_try);
-  // Mutexes of types that libusher.so leaves to the C library have no counts of ways of waiting.
+  // Mutexes of types that libusher.so leaves to the C library have none of these counts.
   const ways_of_waiting ways{get(d.polls), get(d.sleeps), get(d.grants)};
   if (ways.polls + ways.sleeps + ways.grants != 0) t.ways = ways;
   t.more_threads = get(d.many) != 0;
@@ -404,7 +406,7 @@ void reader::add_detail(tally& t, const contract::detail& d) {
   }
 }
 
-/// The two sides of a read-write lock. Its words may be from different moments, so no difference is taken for negative.
+/// Adds the two sides of a read-write lock. Its words may be from different moments, so differences are limited to 0.
 void reader::add_sides(tally& t, const contract::object& o, const contract::detail* d) {
   const auto rest = [](std::uint64_t all, std::uint64_t part) { return all - std::min(all, part); };
   t.reading.acquisitions = get(o.rwlock.reads);
@@ -449,7 +451,7 @@ void reader::add_holding(tally& t, const contract::object& o, std::uint64_t begi
     if (!t.hold_sizes.empty()) t.hold_sizes[duration_buckets::of(open) / 2]++;
   }
   const double life = seconds(end - begin);
-  // The share of held time of destroyed objects is that of the one that was held longest.
+  // For destroyed objects: the share of held time of the object that was held longest.
   const double held = is_sum ? seconds(get(o.longest_in_all)) : t.held_in_all;
   if (t.holding_known && life > 0 && (!is_sum || held > 0)) t.held_share = std::min(1.0, held / life);
 }
@@ -468,8 +470,8 @@ tally reader::tally_of(std::uint32_t object) {
   t.timeouts = get(o.timeouts);
   t.waits = t.contended + (what == kind::condition ? 0 : t.timeouts);
   t.hidden = (get(o.flags) & contract::any_wait_hidden) != 0;
-  // The entry's kind was read once: which figures the row has, and which of the entry's words they are, agree, whatever the
-  // program writes there meanwhile.
+  // The entry's kind was read once. It determines the row's figures and the meaning of the entry's words, which then
+  // agree even if the program overwrites the kind.
   const bool is_held_by_one = contract::has_holds(what);
   if (is_held_by_one) {
     t.failed_tries = get(o.mutex.failed_tries);
@@ -536,7 +538,7 @@ counts reader::as_counts(const tally& t, kind what) const {
   std::sort(c.threads.begin(), c.threads.end(),
             [](const auto& a, const auto& b) { return std::tie(b.waited, a.tid) < std::tie(a.waited, b.tid); });
   c.has_more_threads = t.more_threads;
-  // Of a barrier's thread, `waits` is how often it came last. A list that was full has mixed several threads.
+  // For a barrier's threads, `waits` is how often each came last. An overflowed list has mixed several threads.
   if (what == kind::barrier && !t.more_threads) {
     const auto last = std::max_element(c.threads.begin(), c.threads.end(),
                                        [](const auto& a, const auto& b) { return a.waits < b.waits; });
@@ -597,7 +599,8 @@ row reader::read_row(group& g) {
   r.embedded = g.embedded;
   if (g.is_static) r.module = g.module;
   tally all;
-  // Two threads whose first calls on an object coincide may make two entries of the record. These are merged here.
+  // If the first calls of two threads on an object coincide, they may make two entries of the record. These are merged
+  // here.
   std::map<std::uint64_t, std::vector<std::uint32_t>> same;
   for (const std::uint32_t i : g.objects) {
     const contract::object& o = record_.object(i);
@@ -639,7 +642,7 @@ row reader::read_row(group& g) {
   return r;
 }
 
-/// The stacks of these charges. Stacks that are equal in several processes are merged.
+/// The stacks of these charges. Equal stacks of several processes are merged.
 std::vector<charged_stack> reader::stacks_of(const std::vector<std::uint32_t>& charges) {
   std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> by_chain;
   for (const std::uint32_t i : charges) {
@@ -676,7 +679,6 @@ void reader::add_stacks(row& r, const group& g) {
   if (!g.is_static && r.what != kind::join) name_by_use(r);  // a join's place is the object itself
 }
 
-/// Whether the function is in one of the stacks.
 bool is_among(const frame& function, const std::vector<charged_stack>& stacks) {
   return std::any_of(stacks.begin(), stacks.end(), [&](const charged_stack& s) {
     return std::any_of(s.where.frames.begin(), s.where.frames.end(),
@@ -684,10 +686,10 @@ bool is_among(const frame& function, const std::vector<charged_stack>& stacks) {
   });
 }
 
-/// Renames a row after the line that waits most, if the place of its first lock call is not among the stacks that wait
-/// and hold: that call was perhaps for an earlier object at the address. An object's entry in the record survives the
-/// object if its memory is freed without pthread_mutex_destroy, as that of a std::mutex is. Initialised objects keep
-/// their name: initialisation makes a new entry, at a place that often is not one of use.
+/// Names a row after the line that waits most, if the place of its first lock call is not among the stacks that wait
+/// and hold: that call was perhaps for an earlier object at the address. If the memory of an object is freed without
+/// pthread_mutex_destroy, as that of a std::mutex, its entry in the record remains. Initialised objects keep their
+/// name: initialisation makes a new entry, often at a place without other uses.
 void reader::name_by_use(row& r) {
   const frame* const first = r.place.place();
   if (r.by_init || first == nullptr || first->function.empty()) return;
@@ -752,7 +754,7 @@ report reader::read(std::size_t most_rows) {
     rows.emplace_back(std::move(r), &g);
   }
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return comes_before(a.first, b.first); });
-  for (int k = 0; k < contract::kinds; k++) {  // waits of threads without a slot are counted in the rows only
+  for (int k = 0; k < contract::kinds; k++) {  // waits of threads without a slot are counted only in the rows
     double of_rows = 0;
     for (const auto& [r, g] : rows)
       if (int(r.what) == k + 1) of_rows += r.seen.waiting.total;

@@ -19,21 +19,22 @@ struct time_scale {
   double seconds(std::uint64_t ticks) const { return static_cast<double>(ticks) * seconds_a_tick; }
 };
 
-/// A report with the rows sorted by waiting time, without verdicts (rules.hpp gives them). At most `most_rows` rows
-/// get stacks and source lines; for the others, files are only opened for names. The record must be a copy that no
-/// process changes (record_copy). `ids`: the ids that the census read; null: the record's ids are this process's.
+/// Makes a report with the rows sorted by waiting time, without verdicts (rules.hpp adds them). At most `most_rows`
+/// rows get stacks and source lines; for the others, files are only opened for names. The record must be a copy that no
+/// process changes (record_copy). `ids`: the ids found by the census; null: the record's ids are valid in this
+/// process's namespace.
 report read_report(contract::view record, const time_scale& time, symbols& names, std::size_t most_rows,
                    const access::seen_ids* ids = nullptr);
 
-/// Finds circles of waiting threads in the present state of the record. A circle is a list of slots of threads; each
-/// thread waits for a mutex that the next one holds. At most some dozens of circles are returned.
+/// Finds circles of waiting threads in the present state of the record. A circle is a list of threads' slots; each
+/// thread waits for a mutex that the next thread holds. Returns at most some dozens of circles.
 std::vector<std::vector<std::uint32_t>> circles(const contract::live& record);
 
-/// Whether the threads of a circle are in the waits that began at `since`, or ended in them.
+/// Whether the circle's threads are still in the waits that began at `since`, or ended during these waits.
 bool still_waits(const contract::live& record, const std::vector<std::uint32_t>& circle,
                  const std::vector<std::uint64_t>& since);
 
-/// Adds names and stacks to a circle, read from a copy of the record.
+/// Describes a circle by names and stacks from a copy of the record.
 deadlock describe(contract::view record, const std::vector<std::uint32_t>& circle, const time_scale& time,
                   symbols& names, const access::seen_ids* ids = nullptr);
 

@@ -1,5 +1,5 @@
-// The report on a record: rows of objects that belong together, with names, stacks and a verdict. reading.hpp makes it
-// from the record and the names of symbols.hpp; text.hpp, stat_json.hpp and profile.hpp write it.
+// The report on a record: rows of related objects, with names, stacks and a verdict. reading.hpp makes it from the
+// record and the names of symbols.hpp; text.hpp, stat_json.hpp and profile.hpp write it.
 #pragma once
 
 #include <compare>
@@ -14,28 +14,28 @@ namespace usher::reader {
 
 using contract::kind;
 
-/// One function in a stack. An address in inlined code has several frames, the innermost first.
+/// One function in a stack. An address in inlined code has several frames, innermost first.
 struct frame {
-  std::uint64_t address = 0;  ///< of the call, in the process
+  std::uint64_t address = 0;  ///< of the call instruction, in the process
   std::string function;       ///< demangled; empty: not known
-  std::string file;           ///< of the source; empty: not known
+  std::string file;           ///< source file; empty: not known
   unsigned line = 0;
   std::string module;        ///< path of the executable or library; empty: the code is in no file
-  std::uint64_t offset = 0;  ///< of the address in the module, as an argument for `addr2line`
-  bool is_inlined = false;   ///< into the next frame
+  std::uint64_t offset = 0;  ///< of the address in the module, for `addr2line`
+  bool is_inlined = false;   ///< inlined into the next frame
 };
 
-/// Innermost first.
+/// A call stack, innermost frame first.
 struct stack {
   std::vector<frame> frames;
   bool is_cut = false;  ///< the outer frames could not be found
 
-  /// The first frame of the program itself. Wrappers of the C++ or C library, and functions that by their names only
-  /// lock ("Mutex::Lock", "uv_mutex_lock"), are returned only if there is no other frame. Null: no frames.
+  /// The first frame of the program itself. Wrappers of the C++ or C library, and functions that only lock by their
+  /// names ("Mutex::Lock", "uv_mutex_lock"), are returned only if there is no other frame. Null: no frames.
   const frame* place() const;
 };
 
-/// A stack and the waiting time that it is charged with, in seconds.
+/// A stack and the waiting time charged to it, in seconds.
 struct charged_stack {
   stack where;
   std::uint64_t count = 0;  ///< waits; for a holder, samples
@@ -53,23 +53,23 @@ struct durations {
 struct admission {
   std::uint64_t acquisitions = 0;  ///< in these windows
   std::uint32_t windows = 0;
-  double owner_changes = 0;  ///< share of acquisitions by another thread than the previous owner, 0–1
-  double lwss = 0;  ///< average number of different threads in a window of 1000 (or of all, if there are fewer)
-  double mttr = 0;  ///< median number of acquisitions until the same thread has it again
+  double owner_changes = 0;  ///< share of acquisitions by a thread other than the previous owner, 0–1
+  double lwss = 0;  ///< average number of different threads in a window of 1000 acquisitions (or of all, if fewer)
+  double mttr = 0;  ///< median number of acquisitions until the same thread acquires it again
   double gini = 0, rstddev = 0;
 };
 
-/// The id of a process or thread. One in another PID namespace has two ids: one that this command sees and its own.
+/// The id of a process or thread. In another PID namespace it has two ids: one in this command's namespace and its own.
 struct shown_id {
   std::int64_t seen = 0;  ///< 0: not known
-  std::int64_t own = 0;   ///< 0: the same
+  std::int64_t own = 0;   ///< 0: equal to `seen`
 
   shown_id(std::int64_t its_seen = 0,
            std::int64_t its_own = 0)  // NOLINT(google-explicit-constructor): most have one id
       : seen(its_seen), own(its_own) {}
   std::strong_ordering operator<=>(const shown_id&) const = default;
 };
-/// The text of an id: "12"; "12 (own 3)" if the two ids differ; "? (own 3)" if only its own is known.
+/// The text of an id: "12"; "12 (own 3)" if the two ids differ; "? (own 3)" if only the own id is known.
 std::string id_text(const shown_id& id);
 
 /// The waits of one thread for the objects of one row.
@@ -83,13 +83,13 @@ struct thread_share {
 struct ways_of_waiting {
   std::uint64_t polls = 0;   ///< loads of a word that did not yet have the awaited value
   std::uint64_t sleeps = 0;  ///< system calls to sleep
-  std::uint64_t grants = 0;  ///< hand-overs: waits that another thread ended by a grant to the waiter's queue node
+  std::uint64_t grants = 0;  ///< waits that another thread ended by a grant to the waiter's queue node
 };
 
-/// Acquisitions by a thread whose trylock of the object had failed before.
+/// Acquisitions of an object by a thread whose trylock of it had failed before.
 struct retried {
   std::uint64_t count = 0;
-  /// Seconds from the first failure to the acquisition, without the waits that `waiting` has.
+  /// Seconds from the first failure to the acquisition, without the waits counted in `waiting`.
   double total = 0, longest = 0;
 };
 
@@ -97,34 +97,34 @@ struct retried {
 struct lock_side {
   std::uint64_t acquisitions = 0, contended = 0;
   double waited = 0;                             ///< seconds
-  double longest = 0;                            ///< seconds; 0: not known, if there was contention
-  double behind_writer = 0, behind_readers = 0;  ///< seconds of `waited`, by what held the lock when the wait began
+  double longest = 0;                            ///< seconds; 0: not known, if `contended` is not 0
+  double behind_writer = 0, behind_readers = 0;  ///< seconds of `waited`, by the holder at the beginning of the wait
 };
 
-/// Both sides of a read-write lock.
+/// Both sides of a read-write lock, and the largest number of readers at once.
 struct lock_sides {
   lock_side reading, writing;
-  std::uint32_t most_readers = 0;  ///< at once
+  std::uint32_t most_readers = 0;
 };
 
-/// The counts that are one number, and nothing else. A new one is a member and a line of all_plain_counts, beside the word of the
-/// record (format.hpp), what counts it (the recorder's sums.hpp) and what reads it (reading.cpp).
+/// The counts that are one number. A new one needs a member here, a line in all_plain_counts, a word in the record
+/// (format.hpp), and code that counts it (the recorder's sums.hpp) and reads it (reading.cpp).
 struct plain_counts {
   std::uint64_t most_waiting = 0;
-  std::uint64_t still_waiting = 0;  ///< threads that waited at the end; `contended` and `waiting` include them
+  std::uint64_t still_waiting = 0;  ///< threads that waited at the end; also included in `contended` and `waiting`
   std::uint64_t timeouts = 0;
   std::uint64_t failed_tries = 0;
-  std::uint64_t signals = 0;  ///< condition: signals and broadcasts. Semaphore: posts
-  std::uint64_t unheard = 0;  ///< condition: those without a waiter
-  std::uint64_t woken = 0;    ///< condition: waits that a signal or broadcast ended
-  std::uint64_t herd = 0;     ///< condition: the most waiters that one broadcast woke
+  std::uint64_t signals = 0;  ///< condition variable: signals and broadcasts. Semaphore: posts
+  std::uint64_t unheard = 0;  ///< condition variable: signals and broadcasts without a waiter
+  std::uint64_t woken = 0;    ///< condition variable: waits that a signal or broadcast ended
+  std::uint64_t herd = 0;     ///< condition variable: largest number of waiters woken by one broadcast
 };
 
 struct plain_count {
   const char* key;  ///< in JSON
   std::uint64_t plain_counts::*count;
-  bool is_largest;    ///< of several objects; else the sum
-  bool (*has)(kind);  ///< whether objects of a kind have it
+  bool is_largest;    ///< for several objects: true, the largest; false, the sum
+  bool (*has)(kind);  ///< whether objects of a kind have this count
 };
 inline constexpr plain_count all_plain_counts[] = {
     {"most_waiting", &plain_counts::most_waiting, true, [](kind) { return true; }},
@@ -140,23 +140,24 @@ inline constexpr plain_count all_plain_counts[] = {
 
 /// Counts of one object, or of all objects of a row.
 struct counts : plain_counts {
-  std::uint64_t acquisitions = 0;  ///< condition, barrier, join: waits. Semaphore: credits taken. Lock: both sides
-  std::uint64_t contended = 0;     ///< lock, semaphore: acquisitions that had to wait
-  durations waiting;               ///< for it. Condition: from a signal until the waiter runs
-  durations holding;  ///< mutex, spin lock: of the timed holds; `total` is scaled up to all. Read-write lock: to write
+  std::uint64_t acquisitions = 0;  ///< condition variable, barrier, join: waits. Semaphore: credits taken. Lock: all
+  std::uint64_t contended = 0;     ///< lock, semaphore: acquisitions after a wait
+  durations waiting;               ///< waits for the object. Condition variable: from a signal until the waiter runs
+  /// Mutex, spin lock: timed holds; `total` is an estimate for all holds. Read-write lock: to write
+  durations holding;
   bool holding_is_exact = false;  ///< each hold was timed
-  /// Mutex: of the timed holds since the first wait, the share in which the holder called sched_yield(). nullopt: none
-  /// was timed
+  /// Mutex: the share of the timed holds since the first wait in which the holder called sched_yield(). nullopt: no
+  /// hold was timed.
   std::optional<double> yielding_share;
-  std::uint64_t holds_timed = 0;  ///< how many were; those of `holding` include the holds for which they stand
+  std::uint64_t holds_timed = 0;  ///< number of timed holds; `holding` also counts the holds that they represent
   /// Total hold time relative to the lifetime of the object's process. For a row: the largest share of one object.
-  /// nullopt: not known
+  /// nullopt: not known.
   std::optional<double> held_share;
   retried tries;                        ///< mutex, semaphore, spin lock
   std::optional<lock_sides> sides;      ///< read-write lock; else nullopt
-  std::optional<thread_share> last;     ///< barrier: the thread that came last most often; `waits`: how often
-  std::optional<ways_of_waiting> ways;  ///< mutex: nullopt under the C library's locks, which keep no counts
-  bool waiting_is_hidden = false;       ///< a part is inside the C library's pthread_cond_wait and was not recorded
+  std::optional<thread_share> last;     ///< barrier: the thread that came last most often; its `waits`: how often
+  std::optional<ways_of_waiting> ways;  ///< mutex: nullopt under the C library's locks, which do not count
+  bool waiting_is_hidden = false;       ///< some waits, inside the C library's pthread_cond_wait, were not recorded
   /// Sorted by waiting time, the longest first. Barrier: `waits` is how often the thread came last.
   std::vector<thread_share> threads;
   bool has_more_threads = false;
@@ -175,46 +176,47 @@ struct row {
   kind what = kind::none;
   std::string name;  ///< without the module's path: "server.cpp:120 worker()", "buckets[]"
   stack place;       ///< empty for a static object
-  /// The name of the place of the first lock call, if that function is neither among those that wait nor among those
-  /// that hold; else empty. An earlier mutex, freed without pthread_mutex_destroy, may have been at the address.
-  /// `name` is then the line that waits most.
+  /// The name of the place of the first lock call, if that function is in no stack of waiters or holders; else empty.
+  /// An earlier mutex, freed without pthread_mutex_destroy, may have been at the address. `name` is then the line that
+  /// waits most.
   std::string first_locked;
-  bool by_init = false;       ///< the place is that of the initialisation
-  bool embedded = false;      ///< a lock of Usher's that the program embeds, which USHER_LOCK does not select
+  bool by_init = false;       ///< the place is that of the initialisation, not of the first use
+  bool embedded = false;      ///< a lock of Usher's that the program embeds; USHER_LOCK has no effect on it
   std::string module;         ///< of a static object
-  std::uint64_t objects = 1;  ///< their number, with those that no longer exist
-  std::uint64_t gone = 0;     ///< the number of those that no longer exist; `each` does not have them
+  std::uint64_t objects = 1;  ///< number of objects, including destroyed ones
+  std::uint64_t gone = 0;     ///< number of destroyed objects, which are not in `each`
   counts seen;
   std::optional<admission> order;               ///< of the most contended object
   std::vector<object_row> each;                 ///< sorted by waiting time, the longest first
   std::vector<charged_stack> waiters, holders;  ///< sorted by waiting time, the longest first
   std::string rule, verdict;                    ///< name of the rule that fits, and its sentence; empty: none fits
-  std::string command;                          ///< to try next; empty: none
+  std::string command;                          ///< command to try next; empty: none
 };
 
-/// The time that threads slept, by samples of all threads, about ten a second. A thread counts while it sleeps in the
-/// kernel, not while it waits for a CPU. Each sample stands for 100 ms of a thread's time: a thread that is looked
-/// at less often counts for several.
+/// The time that threads slept, from samples of all threads, about ten a second. A thread counts while it sleeps in the
+/// kernel, not while it waits for a CPU. Each sample stands for 100 ms of a thread's time: a thread that is sampled
+/// less often gets several samples at once.
 struct off_cpu {
   /// Sleeps in the same system call from the same function.
   struct place {
-    std::string call;    ///< "futex", "poll"; "join": a futex that is the end of a thread; "page fault"
-    stack where;         ///< the frame outside of the C library; empty: not known
+    std::string call;    ///< "futex", "poll"; "join": a futex that awaits the end of a thread; "page fault"
+    stack where;         ///< the innermost frame outside of the C library; empty: not known
     std::string module;  ///< of that frame; empty: not known
     std::uint64_t samples = 0;
-    /// The frame made the system call itself. Else it is the first word on the stack that looks like a return address,
-    /// which a stale word may also do.
+    /// True: the frame itself made the system call. False: the frame is from the first word on the stack that looks
+    /// like a return address; a stale word may look like one, too.
     bool is_certain = false;
-    /// Of a library's futex: the frame outside of the library that probably called it, the next word on the stack that
-    /// looks like a return address. Empty: not known.
+    /// Of a library's futex: the frame outside of the library that probably called the library, from the next word on
+    /// the stack that looks like a return address. Empty: not known.
     stack below{};
   };
   std::uint64_t samples = 0;                     ///< of sleeping threads; 0: nothing was sampled
-  std::uint64_t recorded[contract::kinds] = {};  ///< of the samples: those in a recorded wait, by index_of()
-  std::uint64_t unreadable = 0;                  ///< those whose system call the kernel did not show
-  std::vector<place> places;                     ///< all other samples, most first
-  std::uint64_t observations = 0;                ///< how many times a thread was found asleep
-  bool of_a_part = false;  ///< at times a random part of the threads was looked at, or fewer than ten times a second
+  std::uint64_t recorded[contract::kinds] = {};  ///< samples in a recorded wait, by index_of()
+  std::uint64_t unreadable = 0;                  ///< samples whose system call the kernel did not show
+  std::vector<place> places;                     ///< all other samples, the largest first
+  std::uint64_t observations = 0;                ///< how many times a thread was observed asleep
+  /// Some threads, chosen at random, were skipped at times, or sampled fewer than ten times a second
+  bool of_a_part = false;
 
   std::uint64_t in_futexes() const {
     std::uint64_t n = 0;
@@ -226,9 +228,9 @@ struct off_cpu {
 
 /// The use of the CPUs by the program.
 struct cpu_use {
-  double cpus = 0;     ///< that the program may use
-  double busy = 0;     ///< CPUs that it used on average
-  double waiting = 0;  ///< threads that were ready to run and waited for a CPU, on average
+  double cpus = 0;     ///< number of CPUs that the program may use
+  double busy = 0;     ///< number of CPUs that it used, on average
+  double waiting = 0;  ///< threads that were ready and waited for a CPU, on average
 };
 
 /// Threads that wait for each other in a circle.
@@ -241,42 +243,42 @@ struct deadlock {
     shown_id pid;  ///< of the object's process; 0: not known
   };
   std::vector<thread> threads;
-  double seconds = 0;     ///< so far
-  bool is_older = false;  ///< than the recording, so it has lasted longer
+  double seconds = 0;     ///< duration so far
+  bool is_older = false;  ///< older than the recording, so its real duration is longer
 };
 
 /// The time for which attaching stopped the process's threads, and their number.
 struct attach_cost {
-  double seconds = 0;  ///< from the first thread's stop until the last one went on
+  double seconds = 0;  ///< from the first thread's stop until the last thread continued
   unsigned threads = 0;
 };
 
-/// What the recording had no room or time for.
+/// Data lost for lack of room or time in the recording.
 struct not_seen {
-  std::uint64_t calls = 0;    ///< on objects, and of threads, that found no room in the record
-  std::uint64_t objects = 0;  ///< room for so many takes more of these objects; 0: none was left out
-  unsigned threads = 0;       ///< of an attached process: not searched for older deadlocks
+  std::uint64_t calls = 0;    ///< calls on objects, and of threads, without room in the record
+  std::uint64_t objects = 0;  ///< the --objects value with room for all of them; 0: none was left out
+  unsigned threads = 0;       ///< threads of an attached process not searched for older deadlocks
 };
 
 struct report {
   std::vector<std::string> command;
   shown_id pid;
-  std::string lock;      ///< "pthread": the C library's own
+  std::string lock;      ///< "pthread": the C library's
   double seconds = 0;    ///< duration of the recording
-  bool runs_on = false;  ///< it did not end by itself: it still runs, or a signal or --duration ended it
-  std::optional<double> others_cpu_share;  ///< of the CPU time meanwhile; nullopt: not known
-  std::optional<attach_cost> attached;     ///< nullopt: it was started by this command
+  bool runs_on = false;  ///< it did not end by itself: it still runs, or was ended by a signal or --duration
+  std::optional<double> others_cpu_share;  ///< share of the CPU time during the recording; nullopt: not known
+  std::optional<attach_cost> attached;     ///< nullopt: this command started the program
   unsigned processes = 0, threads = 0;
   double thread_seconds = 0;            ///< sum of all threads' lifetimes
   double waited[contract::kinds] = {};  ///< sum over all threads, by index_of()
   std::optional<off_cpu> asleep;        ///< nullopt: not sampled
   std::optional<cpu_use> cpu;           ///< nullopt: not known
-  /// False: in a program of the record only mutexes, condition variables and semaphores were recorded.
+  /// False: at least one program of the record recorded only mutexes, condition variables and semaphores.
   bool sees_all_kinds = true;
   reader::not_seen not_seen;
   std::vector<row> rows;  ///< sorted by waiting time, the longest first
   std::vector<deadlock> deadlocks;
-  std::string rule, verdict;         ///< of the program
+  std::string rule, verdict;         ///< verdict on the program
   std::string next;                  ///< command to try next; empty: none
   std::vector<std::string> remarks;  ///< sentences about dropped or invisible data
   std::string usher;                 ///< version

@@ -41,24 +41,24 @@ using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 constexpr auto relaxed = std::memory_order_relaxed;
 
-constexpr std::uint64_t period_ns = 100'000'000;  // of passes
-/// A pass is followed by a pause of so many times its CPU time, so that passes take at most 2.5 % of a CPU.
+constexpr std::uint64_t period_ns = 100'000'000;  // from pass to pass
+/// A pass is followed by a pause of so many times its CPU time, so that passes use at most 2.5 % of a CPU.
 constexpr std::uint64_t pause_for_pass = 40;
-constexpr std::uint64_t enough_ns = period_ns / pause_for_pass;  // CPU time in which a pass reads threads
-constexpr auto too_long = 1s;                                    // for a pass of a child; chosen
+constexpr std::uint64_t enough_ns = period_ns / pause_for_pass;  // CPU time of a pass
+constexpr auto too_long = 1s;                                    // limit of a pass in a child; chosen
 
 // Sizes, chosen.
 constexpr std::uint32_t most_processes = 1024;  // in a pass
 constexpr std::uint32_t most_threads = 65536;   // in a pass, and slots of the record
-constexpr std::uint32_t fewest_threads = 32;    // in a pass, unless there are fewer
+constexpr std::uint32_t fewest_threads = 32;    // a pass reads at least so many threads, if there are as many
 constexpr std::uint32_t most_places = 2048, most_modules = 512, text_size = 1 << 17;
-constexpr std::uint32_t places_of_calls = 512;           // of most_places, for calls whose caller is not known
-constexpr std::uint32_t most_unread = 8;                 // processes whose memory is not read any more
+constexpr std::uint32_t places_of_calls = 512;           // reserved in most_places for calls whose caller is not known
+constexpr std::uint32_t most_unread = 8;                 // number of processes whose memory is no longer read
 constexpr std::size_t most_maps = std::size_t{1} << 20;  // bytes of /proc/PID/maps
 constexpr std::size_t most_ranges = 4096;                // of code in a process
 constexpr std::size_t searched_stack = 2048;             // bytes
 constexpr std::size_t most_candidates = 16;              // words of a stack that may be return addresses
-constexpr std::uint64_t pause_for_maps = 16;             // passes, before the mappings of a process are read again
+constexpr std::uint64_t pause_for_maps = 16;  // number of passes before the mappings of a process are read again
 
 std::uint64_t nanoseconds(clockid_t which) {
   timespec t{};
@@ -68,19 +68,21 @@ std::uint64_t nanoseconds(clockid_t which) {
 
 }  // namespace
 
-/// The memory that the sampler and the observer share; all zeros at the beginning. The observer writes the part up to
-/// `is_over`, one sampler at a time writes the rest.
+/// The memory shared by the sampler and the observer; initially all zeros. The observer writes the part up to
+/// `is_over`; the sampler, one at a time, writes the rest.
 struct thread_sampler::board {
-  std::atomic<std::uint32_t> processes;                      ///< entries of `process`
-  std::atomic<std::uint32_t> all_processes;                  ///< of which these are a random part, if there are more
-  std::atomic<std::uint64_t> process[most_processes];        ///< entry_of()
-  std::atomic<std::int32_t> seen[most_threads];              ///< by slot of a thread in another PID namespace
+  std::atomic<std::uint32_t> processes;  ///< entries of `process`
+  /// Number of processes; if larger than `processes`, the entries are a random sample
+  std::atomic<std::uint32_t> all_processes;
+  std::atomic<std::uint64_t> process[most_processes];  ///< entry_of()
+  /// Ids in this PID namespace, by slot of a thread in another PID namespace
+  std::atomic<std::int32_t> seen[most_threads];
   std::atomic<std::uint32_t> not_read[most_unread], unread;  ///< processes whose memory blocks the reader
   std::atomic<std::uint32_t> is_over;
 
   std::atomic<std::uint32_t> is_done;
   std::atomic<std::uint64_t> passes;
-  std::atomic<std::uint32_t> reads;  ///< the process whose memory or mappings are being read; 0: none
+  std::atomic<std::uint32_t> reads;  ///< id of the process whose memory or mappings are being read; 0: none
   std::atomic<std::uint64_t> cpu_ns;
   std::atomic<std::uint64_t> observations, unreadable, recorded[contract::kinds];
   std::atomic<std::uint32_t> of_a_part;
@@ -134,8 +136,8 @@ class small_file {
   std::size_t size_;
 };
 
-/// Reads another process's memory. Returns the number of bytes that could be read from the beginning on; no page is
-/// read after one that is not mapped.
+/// Reads another process's memory. Returns the number of bytes read from the beginning; stops at the first page that is
+/// not mapped.
 std::size_t read_memory(pid_t pid, std::uint64_t at, void* to, std::size_t size) {
   constexpr std::uint64_t page = 4096;
   std::size_t done = 0;
@@ -149,36 +151,36 @@ std::size_t read_memory(pid_t pid, std::uint64_t at, void* to, std::size_t size)
   return done;
 }
 
-/// The code of a process: its executable mappings of files.
+/// An executable mapping of a file in a process.
 struct code_range {
   std::uint64_t begin = 0, end = 0, offset = 0;
-  std::uint64_t header = 0;  ///< address of the file's first byte; 0: not mapped
+  std::uint64_t header = 0;  ///< address at which the file's beginning is mapped; 0: not mapped
   std::string path;
   bool is_passed_over = false;
-  std::uint32_t module = 0;  ///< of the board, + 1; 0: none yet
-  std::uint64_t bias = 0;    ///< if there is a module
+  std::uint32_t module = 0;  ///< index in the board's modules, + 1; 0: none yet
+  std::uint64_t bias = 0;    ///< valid if `module` is not 0
 };
 
 struct known_process {
   std::uint32_t slot = 0;
   bool is_inside = false;
-  std::uint64_t started = 0;                                               ///< + 1; 0: not looked at yet
+  std::uint64_t started = 0;                                               ///< start time + 1; 0: not read yet
   std::uint64_t own_first = 0, own = 0, children_first = 0, children = 0;  ///< clock ticks
   bool is_stopped = false;
   std::vector<pid_t> threads;
-  std::uint64_t listed = 0;        ///< pass in which all its threads were listed last
+  std::uint64_t listed = 0;        ///< the last pass that listed all its threads
   std::vector<code_range> code;    ///< sorted
-  std::uint64_t code_read_at = 0;  ///< pass; 0: never
+  std::uint64_t code_read_at = 0;  ///< number of the pass; 0: never
 };
 
 struct known_thread {
   pid_t process = 0;
   std::optional<schedule_times> last;
-  bool is_older = false;         ///< it ran before the sampler: its first figures are not counted
-  std::uint64_t sp = 0, pc = 0;  ///< of the sleep for which `caller` was found
+  bool is_older = false;         ///< it ran before the sampler started, so its first figures are not counted
+  std::uint64_t sp = 0, pc = 0;  ///< in the sleep for which `caller` was found
   bool has_caller = false;
   module_offset at, caller, below;
-  std::uint64_t listed = 0;  ///< pass
+  std::uint64_t listed = 0;  ///< number of the pass
 };
 
 class sampling {
@@ -186,7 +188,7 @@ class sampling {
   sampling(board& b, contract::live record, bool counts_from_now)
       : board_(b), record_(record), counts_from_now_(counts_from_now), random_(std::random_device{}()) {
     for (std::uint32_t i = 0; i < board_.taken_places.load(); i++) places_.emplace(key_of(board_.places[i]), i);
-    // A child that replaces another one goes on with its sums.
+    // A child that replaces another child continues its sums.
     for (std::uint32_t i = 0; i < board_.taken_modules.load(); i++) {
       const board::module& m = board_.modules[i];
       modules_.emplace(std::pair(std::string(board_.text + m.path, m.length), m.identity), i + 1);
@@ -195,7 +197,7 @@ class sampling {
     waited_ns_ = board_.waited_ns.load();
   }
 
-  /// Makes passes until the board says that it is over.
+  /// Makes passes until the board's `is_over` is set.
   void run();
 
  private:
@@ -205,7 +207,7 @@ class sampling {
   /// A thread that was found asleep in this pass.
   struct found {
     enum class what { recorded, unreadable, place } is;
-    std::uint32_t index;  ///< of the kind, or of the place
+    std::uint32_t index;  ///< of the kind or of the place, depending on `is`
   };
 
   void pass(std::uint64_t interval_ns);
@@ -237,8 +239,9 @@ class sampling {
   std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> modules_;  ///< by path and identity
   std::unordered_map<pid_t, known_process> processes_;
   std::unordered_map<pid_t, known_thread> threads_;
-  std::unordered_map<std::uint64_t, std::uint32_t> slots_;  ///< by process slot and id as seen: thread slot
-  std::vector<std::pair<pid_t, pid_t>> listed_;             ///< process, thread
+  /// Thread slots, by process slot and id in this PID namespace
+  std::unordered_map<std::uint64_t, std::uint32_t> slots_;
+  std::vector<std::pair<pid_t, pid_t>> listed_;  ///< process, thread
   std::uint64_t pass_ = 0, pass_began_ = 0;
   std::uint64_t ended_own_ = 0, ended_total_ = 0, waited_ns_ = 0;
   std::uint64_t older_than_ = 0;  ///< clock ticks since boot
@@ -257,7 +260,7 @@ void sampling::run() {
     wait_ns = period_ns / 10;
     if (board_.processes.load() == 0) continue;
     const std::uint64_t now = nanoseconds(CLOCK_MONOTONIC);
-    // An interval of a stopped observer does not count for all of its length.
+    // If the observer was stopped, the interval counts only in part.
     const std::uint64_t interval = last == 0 ? period_ns : std::min(now - last, 4 * planned);
     last = now;
     pass_began_ = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
@@ -328,7 +331,7 @@ void sampling::list_processes() {
     living.erase(pid);
   }
   part_of_processes_ = all != 0 && visited != 0 ? static_cast<double>(visited) / all : 1;
-  // Processes that are not in the random part of the board may live.
+  // Processes that are not in the board's random sample may still live.
   if (all > n && processes_.size() < 16 * most_processes) return;
   for (auto at = processes_.begin(); at != processes_.end();) {
     if (living.contains(at->first) || has_only_left(at->first, at->second)) {
@@ -338,7 +341,7 @@ void sampling::list_processes() {
     end(at->second);
     at = processes_.erase(at);
   }
-  // Threads of processes that this pass did not visit may live, and what they waited so far is counted already.
+  // Threads of processes that this pass did not visit may live, and their waiting time so far is already counted.
   if (threads_.size() > 2 * listed_.size() + 1024)
     std::erase_if(threads_, [&](const auto& one) {
       const auto of = processes_.find(one.second.process);
@@ -346,8 +349,8 @@ void sampling::list_processes() {
     });
 }
 
-/// Whether a process that the observer no longer names lives on, as a shell that starts recorded programs by turns. It
-/// is kept with its times: the observer may name it again, and then its CPU time must not count a second time.
+/// Whether a process that the observer no longer names still lives, for example a shell that starts recorded programs
+/// one after the other. Its times are kept: the observer may name it again, and its CPU time must not count twice.
 bool sampling::has_only_left(pid_t pid, known_process& p) {
   const auto times = parse_times(small_file("/proc/%d/stat", pid).text());
   if (!times || times->state == 'X' || times->state == 'Z' || p.started != times->started + 1) return false;
@@ -394,13 +397,13 @@ bool sampling::list_threads(pid_t pid, known_process& p) {
   return lives;
 }
 
-/// Keeps the times of a process that has ended.
+/// Adds the times of an ended process to the sums.
 void sampling::end(const known_process& p) {
   ended_total_ += p.own;
   ended_own_ += p.own - p.own_first;
 }
 
-/// Finds the slots of the record by the ids that this process sees.
+/// Finds the slots of the record by the ids in this process's PID namespace.
 void sampling::map_slots() {
   slots_.clear();
   std::unordered_map<std::uint32_t, bool> is_inside;
@@ -431,7 +434,7 @@ bool sampling::has_thread(pid_t pid, const known_process& p, std::uint32_t own) 
   const auto tid = static_cast<pid_t>(own);
   if (!p.is_inside)
     return std::find(p.threads.begin(), p.threads.end(), tid) != p.threads.end() ||
-           !small_file("/proc/%d/task/%d/schedstat", pid, tid).text().empty();  // it is new
+           !small_file("/proc/%d/task/%d/schedstat", pid, tid).text().empty();  // a new thread
   return std::any_of(slots_.begin(), slots_.end(), [&](const auto& one) {
     return one.first >> 32 == p.slot && contract::read(record_.thread(one.second)->tid) == own;
   });
@@ -442,7 +445,7 @@ void sampling::look_at(pid_t pid, known_process& p, pid_t tid, std::vector<found
   if (const auto now = parse_schedule(small_file("/proc/%d/task/%d/schedstat", pid, tid).text())) {
     if (board_.knows_waits.load(relaxed) == 0) board_.knows_waits.store(1, relaxed);
     const std::uint64_t before = t.last ? t.last->waited : t.is_older ? now->waited : 0;
-    // A thread with the id of one that has ended may have begun anew.
+    // A new thread may have the id of an ended one; then its figures begin at 0.
     waited_ns_ += now->waited >= before ? now->waited - before : now->waited;
     if (!t.last || t.last->runs != now->runs) t.has_caller = false;
     t.last = now;
@@ -459,8 +462,8 @@ void sampling::look_at(pid_t pid, known_process& p, pid_t tid, std::vector<found
     const auto its = parse_times(small_file("/proc/%d/task/%d/stat", pid, tid).text());
     if (!its || (its->state != 'S' && its->state != 'D')) return;
   }
-  // The wait may have been published after the first look. One that has ended meanwhile counts, too: the thread has
-  // not run since.
+  // The wait may have been published after the first look. A wait that has ended by now counts, too: the thread has not
+  // run since it was found asleep.
   if (!waits_for) waits_for = recorded();
   if (waits_for) {
     to.push_back({found::what::recorded, static_cast<std::uint32_t>(contract::index_of(*waits_for))});
@@ -479,7 +482,7 @@ void sampling::look_at(pid_t pid, known_process& p, pid_t tid, std::vector<found
 
 // ---- the caller ---------------------------------------------------------------------------------------------------
 
-/// Announces to the observer that the process's memory is read.
+/// Tells the observer which process's memory is being read.
 class announced {
  public:
   announced(board& b, pid_t pid) : board_(b) { board_.reads.store(static_cast<std::uint32_t>(pid)); }
@@ -508,8 +511,8 @@ void sampling::find_caller(pid_t pid, known_process& p, const kernel_entry& e, k
     search_stack(pid, p, e, t, is_direct ? own->path : "");
 }
 
-/// Searches the stack for the caller, unless it is in the library of this path already; and if the call is a futex of a
-/// library, for that library's caller.
+/// Searches the stack for the caller, unless the caller is already known to be in the library with this path. For a
+/// futex of a library, also searches for that library's caller.
 void sampling::search_stack(pid_t pid, known_process& p, const kernel_entry& e, known_thread& t,
                             std::string_view library) {
   std::array<std::uint64_t, searched_stack / sizeof(std::uint64_t)> stack;
@@ -542,7 +545,7 @@ code_range* sampling::code_at(known_process& p, std::uint64_t address) {
   return &*after;
 }
 
-/// Reads the process's mappings. The kernel escapes line ends in their names.
+/// Reads the process's mappings. The kernel escapes line ends in file names.
 void sampling::read_code(pid_t pid, known_process& p) {
   p.code_read_at = pass_;
   char path[32];
@@ -574,7 +577,7 @@ void sampling::read_code(pid_t pid, known_process& p) {
     text.erase(0, begin);
   }
   std::sort(code.begin(), code.end(), [](const code_range& a, const code_range& b) { return a.begin < b.begin; });
-  // The old ranges have their modules already.
+  // Ranges that were known before keep their modules.
   for (code_range& c : code)
     if (const code_range* const old = code_at(p, c.begin);
         old != nullptr && old->begin == c.begin && old->end == c.end && old->offset == c.offset && old->path == c.path)
@@ -589,8 +592,8 @@ module_offset sampling::located(pid_t pid, known_process& p, std::uint64_t addre
   return c->module != 0 ? module_offset{c->module, address - c->bias} : module_offset{};
 }
 
-/// Sets a range's module and bias, which are read from the ELF header in the process's memory. If the header is not
-/// there, the module gets an identity that no file has, so that no names are looked up by a wrong bias.
+/// Sets a range's module and bias from the ELF header in the process's memory. If the header is not mapped, the module
+/// gets an identity that no file has, so that no names are looked up with a wrong bias.
 void sampling::identify(pid_t pid, const known_process& p, code_range& c) {
   constexpr std::uint16_t most_headers = 64;  // chosen; linkers make about a dozen
   constexpr std::uint64_t of_no_file = 1, page = 4096;
@@ -638,7 +641,8 @@ void sampling::identify(pid_t pid, const known_process& p, code_range& c) {
   c.module = i + 1;
 }
 
-/// The entry of a place; if there is no room, one of the call alone. Nullopt: no room for that either.
+/// The entry of a place. If there is no room, an entry of the system call alone; nullopt if there is no room for this
+/// either.
 std::optional<std::uint32_t> sampling::place_of(std::int64_t number, bool is_join, const module_offset& pc,
                                                 const module_offset& caller, const module_offset& below) {
   const place_key key{number, is_join, pc, caller, below};
@@ -667,7 +671,7 @@ void sampling::sum_cpu() {
     children += p.children - p.children_first;
     if (first == nullptr || p.slot < first->slot) first = &p, first_pid = pid;
   }
-  // A parent's children include those recorded processes that have ended, which are in `own` already.
+  // A parent's ended children include recorded processes whose times are already in `own`.
   own += children > ended_total_ ? children - ended_total_ : 0;
   board_.own_ticks.store(std::max(own, board_.own_ticks.load(relaxed)), relaxed);
   board_.waited_ns.store(waited_ns_, relaxed);
@@ -688,7 +692,7 @@ std::shared_ptr<board> new_board() {
 void sample(board& b, contract::live record, bool counts_from_now) {
   try {
     sampling(b, record, counts_from_now).run();
-  } catch (...) {  // no memory: the results so far remain
+  } catch (...) {  // out of memory: the results so far remain
     b.of_a_part.store(1);
   }
   b.is_done.store(1);
@@ -720,7 +724,7 @@ void thread_sampler::start() {
   if (child_ != 0) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
-  // Standard output may be a pipe whose reader waits for its end.
+  // Standard output may be a pipe whose reader waits for the end of the file.
   for (int i = 0; i < 3; i++) dup2(STDIN_FILENO, i);
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int i = 0; i < 3 && nothing >= 0; i++) dup2(nothing, i);
@@ -761,7 +765,7 @@ void thread_sampler::update(const access::seen_ids& ids, const std::vector<pid_t
   if (child_ > 0) look_at_child();
 }
 
-/// Replaces a child that has been blocked by the memory of a process, which is then not read any more.
+/// Replaces a child that a process's memory has blocked; that process's memory is not read again.
 void thread_sampler::look_at_child() {
   const std::uint64_t passes = board_->passes.load();
   const std::uint32_t reads = board_->reads.load();
@@ -800,7 +804,7 @@ void thread_sampler::stop() {
   if (board_->is_done.load() != 0)
     thread_.join();
   else
-    thread_.detach();  // it keeps the board, and reads the record no more
+    thread_.detach();  // the thread keeps the board, and no longer reads the record
 }
 
 std::optional<sampled_sleeps> thread_sampler::sleeps() const {

@@ -28,7 +28,7 @@ void unrecorded_processes::look(const std::vector<pid_t>& first, const access::s
   for (const pid_t pid : support::family_of(first)) {
     const auto process = support::read_process(pid);
     if (!process || process->has_ended()) continue;
-    // A process with calls may execute another program: then its maps are read, unless they may not be.
+    // A process with recorded calls may have executed another program. So its maps are read, if this is permitted.
     const std::optional<bool> maps = finder_.maps_record(*process);
     const bool has_it = maps.value_or(recorded.contains(pid));
     if (has_it) {
@@ -39,7 +39,7 @@ void unrecorded_processes::look(const std::vector<pid_t>& first, const access::s
     seen& s = seen_[pid];
     if (s.started != process->started) s = {process->started, 0, ""};
     s.looks++;
-    s.name = support::printable_line(process->command);  // which the process chooses
+    s.name = support::printable_line(process->command);  // printable, since the process chooses its name
   }
   std::erase_if(seen_, [&](const auto& one) {
     if (one.second.looks >= enough_looks) return false;

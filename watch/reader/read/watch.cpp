@@ -11,7 +11,7 @@ namespace {
 
 constexpr double a_while =
     1;  ///< seconds: a circle that lasts so long is not an artefact of reading threads one by one
-/// The number of deadlocks that are reported, chosen. A program may forge circles without end, and each report costs a
+/// The largest number of reported deadlocks, chosen. A program may forge any number of circles, and each report needs a
 /// copy of the record and names.
 constexpr std::size_t most_said = 16;
 
@@ -33,7 +33,7 @@ void watch::finish(std::uint64_t now) {
 
 watch::circle watch::circle_of(std::vector<std::uint32_t> threads) const {
   circle c;
-  // The lowest thread comes first, so that equal circles compare equal whichever thread they were found from.
+  // The lowest thread comes first, so that equal circles compare equal.
   std::rotate(threads.begin(), std::min_element(threads.begin(), threads.end()), threads.end());
   c.threads = std::move(threads);
   for (const std::uint32_t i : c.threads) {
@@ -63,7 +63,7 @@ void watch::look_for_deadlocks(std::uint64_t now) {
   for (circle& c : seen_) {
     const bool is_left = still_waits(file_.live(), c.threads, c.since);
     if (is_left && !has_ended(c))
-      present.push_back(std::move(c));  // there were too many circles to find this one again
+      present.push_back(std::move(c));  // too many circles: this one may exist although it was not found again
     else if (c.is_said && is_left)
       over_.push_back(std::move(c));
     else if (c.is_said)
@@ -84,8 +84,8 @@ bool watch::has_ended(const circle& c) const {
   });
 }
 
-/// Reports that the threads of a circle have gone on: another thread unlocked a mutex, or a signal handler jumped out
-/// of the wait.
+/// Reports that the threads of a circle have continued: another thread has unlocked a mutex, or a signal handler has
+/// left the wait by longjmp().
 void watch::end(const circle& c) {
   const ended_circle ended = as_ended(c.said);
   support::report_error("{}", ended.line);

@@ -1,5 +1,4 @@
-// Makes the observations that are possible only while the program runs: which threads live, and which are in a
-// deadlock.
+// Observes what can be seen only while the program runs: which threads live, and which are in a deadlock.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +16,18 @@ namespace usher::reader {
 
 class watch {
  public:
-  /// Makes names for the threads of a deadlock, from a copy of the record.
+  /// Provides names for the threads of a deadlock, from a copy of the record.
   using name_source = std::function<std::unique_ptr<symbols>(contract::view)>;
   watch(const access::record_file& file, name_source naming);
 
-  /// To be called every `sample_period`. Reports new deadlocks in a line on stderr.
+  /// To be called every `sample_period`. Reports each new deadlock in a line on stderr.
   void sample();
   /// Takes the last sample; `now` is the end of the recording.
   void finish(std::uint64_t now);
 
   /// The deadlocks that were reported and lasted until the end of the recording, or of their process.
   std::vector<deadlock> deadlocks() const;
-  /// Whether the thread of this id, as the record has it, is in a circle now.
+  /// Whether the thread with this id in the record is in a circle now.
   bool has_in_circle(std::uint32_t own) const;
   /// Sentences about circles that were reported as deadlocks and ended by themselves.
   const std::vector<std::string>& remarks() const { return remarks_; }
@@ -39,9 +38,8 @@ class watch {
  private:
   struct circle {
     std::vector<std::uint32_t> threads;
-    std::vector<std::uint64_t>
-        since;                ///< the beginning of each wait: the same threads in other waits are another circle
-    std::uint64_t began = 0;  ///< the latest of these
+    std::vector<std::uint64_t> since;  ///< beginnings of the waits: the same threads in other waits are another circle
+    std::uint64_t began = 0;           ///< the latest of these beginnings
     bool is_said = false, is_due = false;  ///< reported; to be reported now
     deadlock said;
 
@@ -59,10 +57,10 @@ class watch {
   name_source naming_;
   access::census census_;
   std::uint64_t begin_;
-  std::vector<circle> seen_;  ///< in the last sample
-  std::vector<circle> over_;  ///< reported, of threads that have ended in it
+  std::vector<circle> seen_;  ///< circles of the last sample
+  std::vector<circle> over_;  ///< reported circles whose threads ended while in the circle
   std::vector<std::string> remarks_;
-  std::size_t said_ = 0;  ///< circles that were reported
+  std::size_t said_ = 0;  ///< number of reported circles
 };
 
 }  // namespace usher::reader

@@ -4,7 +4,7 @@
 #include "library/preload/find_next.hpp"
 #include "watch/recorder/others.hpp"
 
-/// libusher.so's functions while something is recorded, else null. The symbol is missing if libusher.so is.
+/// libusher.so's functions while a recording runs, else null. The symbol is missing if libusher.so is not loaded.
 extern "C" [[gnu::weak]] std::atomic<const usher::recorder::other_calls*> usher_recorded_others_v2;
 
 namespace usher::recorder {
@@ -12,9 +12,9 @@ namespace {
 
 void look_up_all();
 
-// The first call of a function looks all of them up. Other libraries' constructors may call them before ours runs. If the
-// function is missing, the next call looks again: before glibc 2.34 a library that the program loads later may bring
-// libpthread.so.0.
+// The first call of any function looks up all of them, since other libraries' constructors may call them before ours
+// runs. If the function is not found, each call repeats the search: before glibc 2.34 a library that the program loads
+// later may load libpthread.so.0.
 #define USHER_FIRST_OTHER(member, name, parameters, arguments)                      \
   [[gnu::cold, gnu::noinline]] int first_##member parameters {                      \
     look_up_all();                                                                  \
@@ -52,7 +52,7 @@ inline const other_calls* recorded() {
   .member = usher::preload::call_pointer<int parameters>(usher::recorder::first_##member),
 constinit usher::recorder::companion usher_companion_v3{.c_library = {USHER_OTHERS(USHER_FIRST_OTHER_POINTER)}};
 
-// Each function jumps, so that a recorded function finds the return address of the program's call (USHER_CALLER).
+// Each function jumps to its target, so the target finds the return address of the program's call (USHER_CALLER).
 #define USHER_EXPORTED_OTHER(member, name, parameters, arguments)                     \
   USHER_EXPORT int name parameters {                                                  \
     const usher::recorder::other_calls* const recorded = usher::recorder::recorded(); \
@@ -61,5 +61,5 @@ constinit usher::recorder::companion usher_companion_v3{.c_library = {USHER_OTHE
   }
 USHER_OTHERS(USHER_EXPORTED_OTHER)
 
-// The older name of sched_yield(), which programs call that were built before glibc 2.34.
+// The older name of sched_yield(), used by programs that were built before glibc 2.34.
 __asm__(".globl pthread_yield\n.type pthread_yield, @function\n.set pthread_yield, sched_yield");
