@@ -1,4 +1,4 @@
-// libusher-stat.so: the functions that only `usher stat -- CMD` interposes (record/others.hpp).
+// libusher-stat.so: the functions that only `usher stat -- CMD` interposes (watch/recorder/others.hpp).
 #include <cerrno>
 
 #include "library/preload/find_next.hpp"
