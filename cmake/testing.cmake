@@ -26,5 +26,6 @@ function(usher_share_precompiled target first)
   endif()
 endfunction()
 
-# Options for tests that check results and measure nothing.
+# Options for tests that check results and measure nothing: of locks, which run as users compile them, and of other code.
 set(usher_quick_to_compile $<$<CONFIG:Release>:-O1>)
+set(usher_quickest_to_compile $<$<CONFIG:Release>:-O0>)
