@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "lab/bench/native/native_point.hpp"
-#include "lab/commands/commands.hpp"
+#include "lab/commands/bench_commands.hpp"
 #include "lab/sweep/figure_files.hpp"
 #include "lab/sweep/measured_json.hpp"
 #include "lab/sweep/point_json.hpp"

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "lab/commands/commands.hpp"
+#include "lab/commands/bench_commands.hpp"
 #include "lab/commands/machines.hpp"
 #include "lab/draw/curves.hpp"
 #include "lab/forecast/forecast.hpp"
