@@ -188,6 +188,7 @@ struct row {
   std::optional<admission> order;               ///< of the most contended object
   std::vector<object_row> each;                 ///< sorted by waiting time, the longest first
   std::vector<charged_stack> waiters, holders;  ///< sorted by waiting time, the longest first
+  std::vector<double> windows;                  ///< seconds waited, by window of report::windows; empty: not known
   std::string rule, verdict;                    ///< name of the rule that fits, and its sentence; empty: none fits
   std::string command;                          ///< to try next; empty: none
 };
@@ -258,6 +259,12 @@ struct not_seen {
   unsigned threads = 0;       ///< of an attached process: not searched for older deadlocks
 };
 
+/// The windows of a recording, for which the waiting of the hottest rows is known.
+struct recorded_windows {
+  std::vector<double> ends;            ///< seconds since the beginning of the recording
+  std::vector<double> thread_seconds;  ///< by window: the sum of the threads' lifetimes in it
+};
+
 struct report {
   std::vector<std::string> command;
   shown_id pid;
@@ -274,7 +281,8 @@ struct report {
   /// False: in a program of the record only mutexes, condition variables and semaphores were recorded.
   bool sees_all_kinds = true;
   reader::not_seen not_seen;
-  std::vector<row> rows;  ///< sorted by waiting time, the longest first
+  std::optional<recorded_windows> windows;  ///< nullopt: not sampled
+  std::vector<row> rows;                    ///< sorted by waiting time, the longest first
   std::vector<deadlock> deadlocks;
   std::string rule, verdict;         ///< of the program
   std::string next;                  ///< command to try next; empty: none

@@ -12,6 +12,7 @@
 #include "watch/access/record_file.hpp"
 #include "watch/reader/name/symbols.hpp"
 #include "watch/reader/read/reading.hpp"
+#include "watch/reader/read/window_sampler.hpp"
 
 namespace usher::reader {
 
@@ -35,6 +36,7 @@ class watch {
   unsigned living_processes() const { return census_.living_processes(); }
   const access::seen_ids& ids() const { return census_.ids(); }
   std::uint64_t begin() const { return begin_; }
+  waiting_windows windows() const { return windows_.windows(); }
 
  private:
   struct circle {
@@ -59,6 +61,7 @@ class watch {
   name_source naming_;
   access::census census_;
   std::uint64_t begin_;
+  window_sampler windows_;
   std::vector<circle> seen_;  ///< in the last sample
   std::vector<circle> over_;  ///< reported, of threads that have ended in it
   std::vector<std::string> remarks_;
