@@ -15,8 +15,8 @@
 namespace usher::reader {
 namespace {
 
+using nlohmann::ordered_json;
 using support::printable_line;
-using json = nlohmann::ordered_json;
 
 constexpr std::size_t most_named = 4;  // objects in the verdict
 constexpr std::size_t longest_name = 38;
@@ -114,15 +114,15 @@ std::string names_of(const std::vector<const change*>& all, std::size_t from, co
   return text + " became " + word + (from != 0 ? ", too" : "");
 }
 
-json figures(const side_figures& f) {
+ordered_json figures(const side_figures& f) {
   if (!f.is_there) return {};
-  const auto value = [](const std::optional<double>& v) { return v ? json(*v) : json(); };
+  const auto value = [](const std::optional<double>& v) { return v ? ordered_json(*v) : ordered_json(); };
   return {{"name", printable_line(f.name)},  {"waited_share", f.share},         {"acquisitions_per_second", f.rate},
           {"wait_each", value(f.wait_each)}, {"contended", value(f.contended)}, {"held_share", value(f.held)}};
 }
 
-json side_json(const std::vector<compared_run>& runs) {
-  json files = json::array();
+ordered_json side_json(const std::vector<compared_run>& runs) {
+  ordered_json files = ordered_json::array();
   double seconds = 0, thread_seconds = 0;
   for (const compared_run& r : runs) {
     files.push_back(printable_line(r.file));
@@ -136,7 +136,7 @@ json side_json(const std::vector<compared_run>& runs) {
           {"thread_seconds", thread_seconds}};
 }
 
-json change_json(const change& c) {
+ordered_json change_json(const change& c) {
   const bool is_judged = c.shown != shown_change::not_judged;
   const char* const word = c.shown == shown_change::hotter   ? "hotter"
                            : c.shown == shown_change::cooler ? "cooler"
@@ -146,10 +146,10 @@ json change_json(const change& c) {
           {"presence", !c.a.is_there   ? "new"
                        : !c.b.is_there ? "gone"
                                        : "both"},
-          {"change", is_judged ? json(word) : json()},
+          {"change", is_judged ? ordered_json(word) : ordered_json()},
           {"difference", c.difference()},
-          {"low", is_judged ? json(c.limits.low) : json()},
-          {"high", is_judged ? json(c.limits.high) : json()},
+          {"low", is_judged ? ordered_json(c.limits.low) : ordered_json()},
+          {"high", is_judged ? ordered_json(c.limits.high) : ordered_json()},
           {"a", figures(c.a)},
           {"b", figures(c.b)}};
 }
@@ -194,8 +194,8 @@ std::string as_text(const comparison& c, const diff_options& o) {
   return text;
 }
 
-json as_json(const comparison& c, const diff_options& o) {
-  json changes = json::array(), remarks = json::array();
+ordered_json as_json(const comparison& c, const diff_options& o) {
+  ordered_json changes = ordered_json::array(), remarks = ordered_json::array();
   for (const change& one : c.changes) changes.push_back(change_json(one));
   for (const std::string& sentence : cautions(c)) remarks.push_back(printable_line(sentence));
   return {{"version", 1},
@@ -205,10 +205,11 @@ json as_json(const comparison& c, const diff_options& o) {
           {"confidence", confidence},
           {"correction", "Bonferroni"},
           {"judged", c.judged},
-          {"error_from", !c.cannot_show.empty() ? json() : json(c.is_of_single_runs() ? "windows" : "runs")},
+          {"error_from",
+           !c.cannot_show.empty() ? ordered_json() : ordered_json(c.is_of_single_runs() ? "windows" : "runs")},
           {"verdict", printable_line(verdict_of(c))},
-          {"fail_above", o.fail_above ? json(*o.fail_above) : json()},
-          {"failed", o.fail_above ? json(fails(c, o)) : json()},
+          {"fail_above", o.fail_above ? ordered_json(*o.fail_above) : ordered_json()},
+          {"failed", o.fail_above ? ordered_json(fails(c, o)) : ordered_json()},
           {"remarks", std::move(remarks)},
           {"objects", std::move(changes)}};
 }
