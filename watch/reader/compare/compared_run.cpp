@@ -32,6 +32,10 @@ double number(const json& j, const char* key) {
   return v;
 }
 
+double count(const json& j, const char* key) {
+  return static_cast<double>(static_cast<std::uint64_t>(support::whole(j.at(key))));
+}
+
 std::string text_or_empty(const json& j, const char* key) {
   const auto at = j.find(key);
   return at == j.end() || at->is_null() ? "" : at->get<std::string>();
@@ -114,10 +118,10 @@ compared_object object_of(const json& row, kind what) {
   const std::string module = text_or_empty(row, "module"), first = text_or_empty(row, "first_locked");
   o.is_static = !module.empty();
   o.place = place_of(first.empty() ? o.name : first, module);
-  o.acquisitions = number(row, "acquisitions");
+  o.acquisitions = count(row, "acquisitions");
   if (const auto waiting = row.find("waiting"); waiting != row.end()) o.waited = number(*waiting, "total");
   o.has_contended = row.contains("contended");
-  if (o.has_contended) o.contended = number(row, "contended");
+  if (o.has_contended) o.contended = count(row, "contended");
   if (const auto held = row.find("held_share"); held != row.end() && !held->is_null())
     o.held_share = number(row, "held_share");
   if (const auto windows = row.find("windows"); windows != row.end() && !windows->is_null())
@@ -145,7 +149,8 @@ void read_rows(const json& rows, compared_run& r) {
 }
 
 void check(const compared_run& r) {
-  if (!(r.thread_seconds > 0) || !(r.seconds > 0)) throw bad_input("nothing was recorded in it");
+  constexpr double shortest = 1e-6;
+  if (r.thread_seconds < shortest || r.seconds < shortest) throw bad_input("nothing was recorded in it");
   for (const compared_object& o : r.objects)
     if (!o.windows.empty() && o.windows.size() != r.window_threads.size())
       throw bad_input("a row has another number of windows than the recording");
