@@ -43,12 +43,6 @@ json row(const std::string& name, double share, double noise = 0, unsigned seed 
           {"holders", json::array()}};
 }
 
-json static_row(const std::string& symbol, const std::string& module, double share) {
-  json r = row(symbol, share);
-  r["module"] = module;
-  return r;
-}
-
 json recording(const json& rows) {
   const double seconds = windows * window_seconds;
   std::vector<double> ends, lives(windows, threads * window_seconds);
