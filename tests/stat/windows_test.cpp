@@ -55,6 +55,14 @@ TEST_F(windows_of_a_record, AWaitCountsInEachWindowThatItIsIn) {
   EXPECT_EQ(sampler.windows().all[0].waited, (std::vector<std::uint64_t>{30 * ms, 50 * ms, 20 * ms}));
 }
 
+TEST_F(windows_of_a_record, AFirstWaitCountsWithoutADetail) {
+  const std::uint32_t m = made.object(kind::join, 0x1000);
+  made.waits(thread, m, 20 * ms);
+  made.waits(made.thread(102), m, 30 * ms);
+  sampler.sample(50 * ms);
+  EXPECT_EQ(waited(0), 50 * ms);
+}
+
 TEST_F(windows_of_a_record, AProcessThatHasEndedWaitsNoMore) {
   const std::uint32_t m = mutex(0x1000);
   made.waits(thread, m, 0);
@@ -105,9 +113,11 @@ TEST_F(windows_of_a_record, ForgedWordsAreLimited) {
   made.view.head().threads = ~0u;
   made.view.detail(5).object = ~0u;
   made.view.detail(6).object = 3000;
+  made.at(2999).detail = 7;
   made.at(2999).key = ~std::uint64_t{0};
   made.at(2999).depth_and_kind = 255;
   made.view.detail(7).object = 3001;
+  made.at(3000).detail = 8;
   made.at(3000).key = contract::key_of(60000, 0x1000);
   made.at(3000).depth_and_kind = int(kind::rwlock);
   made.at(3000).place = ~0u;

@@ -40,13 +40,29 @@ void window_sampler::add_object(std::uint32_t index, std::uint64_t now) {
   all_[at->second].total += waited_by(*o, kind(kind_word), key, now);
 }
 
-std::uint64_t window_sampler::living_threads() const {
-  std::uint64_t n = 0;
+/// Adds the objects that have a detail, and those whose first wait has not ended, which have none. Returns the number of
+/// living threads.
+std::uint64_t window_sampler::add_objects(std::uint64_t now) {
+  for (std::uint32_t i = std::min(record_.details(), most_details); i-- > 0;) {
+    const contract::detail* const d = record_.detail(i);
+    const std::uint32_t object = d != nullptr ? read(d->object) : 0;
+    const contract::object* const o = object != 0 ? record_.object(object - 1) : nullptr;
+    if (o != nullptr && read(o->detail) == i + 1) add_object(object - 1, now);
+  }
+  std::uint64_t living = 0;
+  std::vector<std::uint32_t> waited_for;
   for (std::uint32_t i = record_.threads(); i-- > 0;) {
     const contract::thread_slot& t = *record_.thread(i);
-    n += read(t.tid) != 0 && read(t.over) == 0 ? 1 : 0;
+    if (read(t.tid) == 0 || read(t.over) != 0) continue;
+    living++;
+    const std::uint32_t object = read(t.waits_for);
+    const contract::object* const o = object != 0 ? record_.object(object - 1) : nullptr;
+    if (o != nullptr && read(o->detail) == 0) waited_for.push_back(object - 1);
   }
-  return n;
+  std::sort(waited_for.begin(), waited_for.end());
+  waited_for.erase(std::unique(waited_for.begin(), waited_for.end()), waited_for.end());
+  for (const std::uint32_t object : waited_for) add_object(object, now);
+  return living;
 }
 
 void window_sampler::sample(std::uint64_t now) {
@@ -54,14 +70,9 @@ void window_sampler::sample(std::uint64_t now) {
   if (elapsed == 0) return;
   last_ = now;
   for (followed& f : all_) f.total = 0;
-  for (std::uint32_t i = std::min(record_.details(), most_details); i-- > 0;) {
-    const contract::detail* const d = record_.detail(i);
-    const std::uint32_t object = d != nullptr ? read(d->object) : 0;
-    if (object != 0) add_object(object - 1, now);
-  }
+  const std::uint64_t living = add_objects(now);
   // Waits in progress count up to this moment, so no object's waiting grows faster than all threads wait; the words of a
   // record are from different moments, therefore twice that.
-  const std::uint64_t living = living_threads();
   const std::uint64_t most = 2 * elapsed * std::max<std::uint64_t>(living, 1);
   for (followed& f : all_) {
     if (f.total > f.reached) f.open += std::min(f.total - f.reached, most);

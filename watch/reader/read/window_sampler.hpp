@@ -51,7 +51,7 @@ class window_sampler {
 
   void add_object(std::uint32_t index, std::uint64_t now);
   std::uint64_t waited_by(const contract::object& o, contract::kind what, std::uint64_t key, std::uint64_t now) const;
-  std::uint64_t living_threads() const;
+  std::uint64_t add_objects(std::uint64_t now);
   void close_window();
   void halve();
 
