@@ -34,9 +34,9 @@ def build(folder, name, section):
     return program
 
 
-def record(program, seconds, file):
-    subprocess.run([os.environ["USHER_BIN"], "stat", "--json", file, "-o", os.devnull, "--", program, str(seconds)], check=True,
-                   stdout=subprocess.DEVNULL, timeout=100 + 10 * seconds)
+def record(program, options, file):
+    subprocess.run([os.environ["USHER_BIN"], "stat", "--json", file, "-o", os.devnull, "--", program, str(options.seconds), options.mode],
+                   check=True, stdout=subprocess.DEVNULL, timeout=100 + 10 * options.seconds)
 
 
 def diff(a, b, result):
@@ -68,6 +68,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=2.5, help="of a run")
     parser.add_argument("--section", type=int, default=40, help="of the second build; the first has 20")
+    parser.add_argument("--mode", choices=("sleep", "compute"), default="sleep", help="what the sections do")
     parser.add_argument("--keep", type=pathlib.Path, help="a new folder for the recordings")
     parser.add_argument("--show", type=pathlib.Path, help="judge the recordings of this folder")
     options = parser.parse_args()
@@ -81,7 +82,7 @@ def main():
             for i in range(options.pairs):
                 runs = [(first, "a"), (second, "b"), (first, "a2")]
                 for program, name in runs if i % 2 else runs[::-1]:
-                    record(program, options.seconds, folder / f"{i}-{name}.json")
+                    record(program, options, folder / f"{i}-{name}.json")
         right = {"planted": 0, "same": 0}
         for kind, good, verdict in judged(folder, options.pairs):
             right[kind] += good

@@ -241,6 +241,16 @@ TEST(Comparing, ShortRunsCannotShow) {
   EXPECT_FALSE(fails(c, {.fail_above = 0}));
 }
 
+TEST(Comparing, OtherProgramsWidenTheInterval) {
+  json a = recording(row("f a.c:1", 0.2, 0.1, 1)), b = recording(row("f a.c:1", 0.3, 0.1, 2));
+  a["others_cpu_share"] = b["others_cpu_share"] = 0.3;
+  EXPECT_EQ(of(between(a, b), "f a.c:1").shown, shown_change::hotter);
+  b["others_cpu_share"] = 0.9;
+  const comparison c = between(a, b);
+  EXPECT_EQ(of(c, "f a.c:1").shown, shown_change::none);
+  EXPECT_NE(as_text(c, {}).find("Other programs took 30 % of the CPU time in A and 90 % in B"), std::string::npos);
+}
+
 TEST(Comparing, SeveralRunsUseTheirSpread) {
   const auto run = [](double share) { return run_of(recording(row("f a.c:1", share))); };
   // The windows of each run are equal; the runs differ more than the sides.

@@ -19,8 +19,9 @@ namespace usher::reader {
 /// of intervals (Bonferroni).
 inline constexpr double confidence = 0.95;
 /// The standard deviation that is assumed from one run to the next, as a share of the object's waiting, if one run of a side
-/// is given. docs/diff.md says how it was measured.
-inline constexpr double between_runs = 0.05;
+/// is given; and how much of the difference between the CPU time that other programs took is added. Chosen after pairs of
+/// runs of one program (docs/diff.md).
+inline constexpr double between_runs = 0.05, between_others = 0.5;
 /// Objects for which threads wait less than this share of their time on both sides are not judged, so that hundreds of
 /// quiet objects do not widen the intervals of the others. Chosen.
 inline constexpr double least_judged = 0.001;
@@ -64,6 +65,11 @@ struct comparison {
 
 /// Both sides have at least one run.
 comparison compare(std::vector<compared_run> a, std::vector<compared_run> b);
+
+/// The mean share of the CPU time that other programs took; nullopt: not known.
+std::optional<double> others_of(const std::vector<compared_run>& side);
+/// The assumed standard deviation from run to run.
+double assumed_spread(const comparison& c);
 
 /// What the user must know about the recordings before the figures, a sentence each.
 std::vector<std::string> cautions(const comparison& c);
