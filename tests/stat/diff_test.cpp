@@ -251,6 +251,15 @@ TEST(Comparing, OtherProgramsWidenTheInterval) {
   EXPECT_NE(as_text(c, {}).find("Other programs took 30 % of the CPU time in A and 90 % in B"), std::string::npos);
 }
 
+TEST(Comparing, AStarvedObserverCannotShow) {
+  json late = recording(row("f a.c:1", 0.9));
+  double end = 0;
+  for (json& one : late["windows"]["ends"]) one = end += end < 0.2 ? 0.05 : 0.1;
+  const comparison c = between(recording(row("f a.c:1", 0.2)), late);
+  EXPECT_EQ(c.judged, 0u);
+  EXPECT_NE(c.cannot_show.find(" % of the time of B the machine had no CPU"), std::string::npos) << c.cannot_show;
+}
+
 TEST(Comparing, SeveralRunsUseTheirSpread) {
   const auto run = [](double share) { return run_of(recording(row("f a.c:1", share))); };
   // The windows of each run are equal; the runs differ more than the sides.

@@ -128,7 +128,7 @@ if a file cannot be written.)text";
 support::subcommand diff_command(CLI::App& app) {
   auto* sub = app.add_subcommand("diff", support::diff_summary);
   auto o = std::make_shared<options>();
-  sub->add_option("files", o->files, "Two files, or two lists of files with commas")->type_name("A B")->expected(0, 2);
+  sub->add_option("files", o->files, "Two files, or two lists of files with commas")->type_name("FILE")->expected(0, 2);
   sub->add_option("--a", o->a, "The files of side A")->type_name("FILE")->expected(1, -1);
   sub->add_option("--b", o->b, "The files of side B")->type_name("FILE")->expected(1, -1);
   sub->add_option("--fail-above", o->fail_above,

@@ -148,6 +148,16 @@ void read_rows(const json& rows, compared_run& r) {
     r.objects.push_back(object_of(*row, kind_named(row->at("kind").get<std::string>())));
 }
 
+/// Computes compared_run::late from the windows' ends, without the last window.
+double late_share(const std::vector<double>& ends) {
+  if (ends.size() < 3) return 0;
+  double shortest = ends[0], before = 0;
+  for (std::size_t i = 0; i + 1 < ends.size(); i++)
+    shortest = std::min(shortest, ends[i] - std::exchange(before, ends[i]));
+  const double all = ends[ends.size() - 2];
+  return all > 0 ? std::clamp(1 - static_cast<double>(ends.size() - 1) * shortest / all, 0.0, 1.0) : 0;
+}
+
 void check(const compared_run& r) {
   constexpr double shortest = 1e-6;
   if (r.thread_seconds < shortest || r.seconds < shortest) throw bad_input("nothing was recorded in it");
@@ -205,8 +215,10 @@ compared_run run_of(const json& j) {
     r.threads = support::whole_or(j, "threads", std::uint64_t{0});
     if (const auto others = j.find("others_cpu_share"); others != j.end() && !others->is_null())
       r.others_cpu_share = number(j, "others_cpu_share");
-    if (const auto windows = j.find("windows"); windows != j.end() && !windows->is_null())
+    if (const auto windows = j.find("windows"); windows != j.end() && !windows->is_null()) {
       r.window_threads = numbers(windows->at("thread_seconds"), "windows");
+      r.late = late_share(numbers(windows->at("ends"), "windows"));
+    }
     read_rows(j.at("rows"), r);
     check(r);
     return r;

@@ -47,7 +47,9 @@ struct compared_run {
   double seconds = 0, thread_seconds = 0;
   std::uint64_t threads = 0;
   std::optional<double> others_cpu_share;
-  std::vector<double> window_threads;    ///< by window: seconds of all threads
+  std::vector<double> window_threads;  ///< by window: seconds of all threads
+  /// The share of the time for which the observer came late, since the windows would be as long as the shortest one.
+  double late = 0;
   std::vector<compared_object> objects;  ///< the longest waited for first; without joins
 
   double share_of(double waited) const { return waited / thread_seconds; }

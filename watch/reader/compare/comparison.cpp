@@ -95,6 +95,11 @@ std::string why_runs_cannot_show(const comparison& c) {
     if (r.window_threads.size() < fewest_windows)
       return fmt::format("{} has {}, and {} are needed: record longer, or give several runs of each side", name,
                          with_noun(r.window_threads.size(), "window"), fewest_windows);
+    if (r.late > most_late)
+      return fmt::format(
+          "{} of the time of {} the machine had no CPU for usher stat itself: record it again, or give "
+          "several runs of each side",
+          share_text(r.late), name);
   }
   return "";
 }

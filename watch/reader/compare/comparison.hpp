@@ -26,7 +26,10 @@ inline constexpr double between_runs = 0.05, between_others = 0.5;
 /// quiet objects do not widen the intervals of the others. Chosen.
 inline constexpr double least_judged = 0.001;
 inline constexpr std::size_t most_judged = 50;  ///< the hottest. Chosen
-inline constexpr double shortest_run = 2;       ///< seconds, of one run on each side. Chosen
+/// If the observer came late for more than this share of a run's time, the machine had no CPU for it, nor for the program at
+/// times. Chosen after pairs of runs on a machine with a load of 200.
+inline constexpr double most_late = 0.25;
+inline constexpr double shortest_run = 2;  ///< seconds, of one run on each side. Chosen
 
 /// An object on one side: means over its runs.
 struct side_figures {
