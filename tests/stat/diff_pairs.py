@@ -51,7 +51,7 @@ def share_of(recording):
 
 
 def judged(folder, pairs):
-    """Yields (kind of pair, whether the comparison was right, the verdict) of the recordings in the folder."""
+    """Yields (kind of pair, whether the comparison was right, the verdict, whether the runs could show a difference)."""
     for i in range(pairs):
         for kind, a, b in (("planted", "a", "b"), ("same", "a", "a2")):
             said = diff(folder / f"{i}-{a}.json", folder / f"{i}-{b}.json", folder / f"{i}-{kind}.diff.json")
@@ -59,8 +59,8 @@ def judged(folder, pairs):
             if kind == "planted":
                 right = bool(changed) and PLANTED in changed[0]["name"] and changed[0]["change"] == "hotter"
             else:
-                right = not changed and said["judged"] > 0
-            yield kind, right, said["verdict"]
+                right = not changed
+            yield kind, right, said["verdict"], said["judged"] > 0
 
 
 def main():
@@ -83,16 +83,18 @@ def main():
                 runs = [(first, "a"), (second, "b"), (first, "a2")]
                 for program, name in runs if i % 2 else runs[::-1]:
                     record(program, options, folder / f"{i}-{name}.json")
-        right = {"planted": 0, "same": 0}
-        for kind, good, verdict in judged(folder, options.pairs):
+        right, unable = {"planted": 0, "same": 0}, 0
+        for kind, good, verdict, able in judged(folder, options.pairs):
             right[kind] += good
+            unable += not able
             if not good:
                 print(f"{kind}: {verdict}")
         for name in ("a", "b"):
             shares = [share_of(json.loads(f.read_text())) for f in sorted(folder.glob(f"*-{name}*.json")) if ".diff" not in f.name]
             print(f"{name}: waited {statistics.mean(shares):.3f} of the threads' time, from {min(shares):.3f} to {max(shares):.3f}, "
                   f"relative standard deviation {statistics.stdev(shares) / statistics.mean(shares):.3f} of {len(shares)} runs")
-    print(f"planted: named in {right['planted']} of {options.pairs}; the same build: silent in {right['same']} of {options.pairs}")
+    print(f"planted: named in {right['planted']} of {options.pairs}; the same build: silent in {right['same']} of {options.pairs}; "
+              f"{unable} pairs could not show it")
     return 0 if min(right.values()) >= WANTED * options.pairs else 1
 
 

@@ -241,14 +241,16 @@ TEST(Comparing, ShortRunsCannotShow) {
   EXPECT_FALSE(fails(c, {.fail_above = 0}));
 }
 
-TEST(Comparing, OtherProgramsWidenTheInterval) {
+TEST(Comparing, TimeWithoutACpuWidensTheInterval) {
   json a = recording(row("f a.c:1", 0.2, 0.1, 1)), b = recording(row("f a.c:1", 0.3, 0.1, 2));
   a["others_cpu_share"] = b["others_cpu_share"] = 0.3;
+  a["cpu"] = b["cpu"] = {{"cpus", 2}, {"busy", 1}, {"waiting", 0.4}};
   EXPECT_EQ(of(between(a, b), "f a.c:1").shown, shown_change::hotter);
-  b["others_cpu_share"] = 0.9;
+  b["cpu"]["waiting"] = 1.4;  // of four threads
   const comparison c = between(a, b);
   EXPECT_EQ(of(c, "f a.c:1").shown, shown_change::none);
-  EXPECT_NE(as_text(c, {}).find("Other programs took 30 % of the CPU time in A and 90 % in B"), std::string::npos);
+  EXPECT_NEAR(assumed_for_cpus(c), 0.125, 1e-9);
+  EXPECT_NE(as_text(c, {}).find("Other programs took 30 % of the CPU time in A and 30 % in B"), std::string::npos);
 }
 
 TEST(Comparing, AStarvedObserverCannotShow) {

@@ -215,6 +215,8 @@ compared_run run_of(const json& j) {
     r.threads = support::whole_or(j, "threads", std::uint64_t{0});
     if (const auto others = j.find("others_cpu_share"); others != j.end() && !others->is_null())
       r.others_cpu_share = number(j, "others_cpu_share");
+    if (const auto cpu = j.find("cpu"); cpu != j.end() && !cpu->is_null() && r.thread_seconds > 0)
+      r.ready = std::min(1.0, number(*cpu, "waiting") * r.seconds / r.thread_seconds);
     if (const auto windows = j.find("windows"); windows != j.end() && !windows->is_null()) {
       r.window_threads = numbers(windows->at("thread_seconds"), "windows");
       r.late = late_share(numbers(windows->at("ends"), "windows"));

@@ -47,6 +47,7 @@ struct compared_run {
   double seconds = 0, thread_seconds = 0;
   std::uint64_t threads = 0;
   std::optional<double> others_cpu_share;
+  std::optional<double> ready;         ///< share of the threads' time in which they were ready and had no CPU
   std::vector<double> window_threads;  ///< by window: seconds of all threads
   /// The share of the time for which the observer came late, since the windows would be as long as the shortest one.
   double late = 0;

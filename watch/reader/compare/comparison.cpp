@@ -54,13 +54,13 @@ side_figures figures_of(std::span<const compared_run> runs, objects of) {
 
 /// The estimate of one run on its own. An object without windows was not among the hottest: its own size is taken for
 /// the error.
-estimate of_one_run(const compared_run& run, const compared_object* o, double spread) {
-  if (o == nullptr) return {};
+estimate of_one_run(const compared_run& run, const compared_object* o, double for_cpus) {
+  if (o == nullptr) return {0, for_cpus * for_cpus};
   const double share = run.share_of(o->waited);
   estimate e = o->windows.empty() ? estimate{share, share * share, fewest_windows}
                                   : of_windows(share, o->windows, run.window_threads);
   // The assumed part is no estimate and has no freedom to lose.
-  const double assumed = spread * spread * share * share;
+  const double assumed = between_runs * between_runs * share * share + for_cpus * for_cpus;
   if (e.variance > 0) e.freedom *= std::pow((e.variance + assumed) / e.variance, 2);
   e.variance += assumed;
   return e;
@@ -68,8 +68,8 @@ estimate of_one_run(const compared_run& run, const compared_object* o, double sp
 
 support::interval interval_of(const comparison& c, objects a, objects b, double miss) {
   if (c.is_of_single_runs()) {
-    const double spread = assumed_spread(c);
-    return difference(of_one_run(c.a[0], a[0], spread), of_one_run(c.b[0], b[0], spread), miss);
+    const double for_cpus = assumed_for_cpus(c);
+    return difference(of_one_run(c.a[0], a[0], for_cpus), of_one_run(c.b[0], b[0], for_cpus), miss);
   }
   const std::vector<double> in_a = shares(c.a, a), in_b = shares(c.b, b);
   if (in_a.size() > 1 && in_b.size() > 1) return difference(of_runs(in_a), of_runs(in_b), miss);
@@ -169,32 +169,32 @@ comparison compare(std::vector<compared_run> a, std::vector<compared_run> b) {
   return c;
 }
 
-std::optional<double> others_of(const std::vector<compared_run>& side) {
-  std::vector<double> shares;
-  for (const compared_run& r : side)
-    if (r.others_cpu_share) shares.push_back(*r.others_cpu_share);
-  return shares.empty() ? std::nullopt : std::optional(mean(shares));
-}
-
-double assumed_spread(const comparison& c) {
-  const std::optional<double> in_a = others_of(c.a), in_b = others_of(c.b);
-  return between_runs + (in_a && in_b ? between_others * std::abs(*in_a - *in_b) : 0);
+double assumed_for_cpus(const comparison& c) {
+  const std::optional<double> in_a = c.a[0].ready, in_b = c.b[0].ready;
+  return c.is_of_single_runs() && in_a && in_b ? between_ready * std::abs(*in_a - *in_b) : 0;
 }
 
 std::vector<std::string> cautions(const comparison& c) {
   std::vector<std::string> all;
   if (c.a[0].lock != c.b[0].lock) all.push_back(fmt::format("A ran under {}, B under {}.", c.a[0].lock, c.b[0].lock));
+  const auto others_in = [](const std::vector<compared_run>& side) {
+    std::vector<double> shares;
+    for (const compared_run& r : side)
+      if (r.others_cpu_share) shares.push_back(*r.others_cpu_share);
+    return mean(shares);
+  };
   constexpr double much = 0.1;  // chosen
-  const double in_a = others_of(c.a).value_or(0), in_b = others_of(c.b).value_or(0);
+  const double in_a = others_in(c.a), in_b = others_in(c.b);
   if (in_a >= much || in_b >= much)
     all.push_back(
         fmt::format("Other programs took {} of the CPU time in A and {} in B: the waiting depends on it, too.",
                     share_text(in_a), share_text(in_b)));
   if (c.is_of_single_runs() && c.cannot_show.empty())
-    all.push_back(fmt::format(
-        "One run of each side: {} of the waiting is assumed to vary from run to run. Three runs of each side measure "
-        "it: usher diff A1,A2,A3 B1,B2,B3.",
-        share_text(assumed_spread(c))));
+    all.push_back(
+        fmt::format("One run of each side: {} of an object's waiting and {} of the threads' time are assumed to vary "
+                    "from run to run. "
+                    "Three runs of each side measure it: usher diff A1,A2,A3 B1,B2,B3.",
+                    share_text(between_runs), share_text(assumed_for_cpus(c))));
   return all;
 }
 

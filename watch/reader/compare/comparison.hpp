@@ -18,10 +18,10 @@ namespace usher::reader {
 /// The probability that all intervals of a comparison contain their true differences. The error is divided by the number
 /// of intervals (Bonferroni).
 inline constexpr double confidence = 0.95;
-/// The standard deviation that is assumed from one run to the next, as a share of the object's waiting, if one run of a side
-/// is given; and how much of the difference between the CPU time that other programs took is added. Chosen after pairs of
-/// runs of one program (docs/diff.md).
-inline constexpr double between_runs = 0.05, between_others = 0.5;
+/// The standard deviation that is assumed from one run to the next, if one run of a side is given: a share of the object's
+/// waiting, and a part of the difference between A and B in the time that threads were ready and had no CPU, since a holder
+/// without a CPU lets others wait. Chosen after pairs of runs of one program (docs/diff.md).
+inline constexpr double between_runs = 0.05, between_ready = 0.5;
 /// Objects for which threads wait less than this share of their time on both sides are not judged, so that hundreds of
 /// quiet objects do not widen the intervals of the others. Chosen.
 inline constexpr double least_judged = 0.001;
@@ -69,10 +69,8 @@ struct comparison {
 /// Both sides have at least one run.
 comparison compare(std::vector<compared_run> a, std::vector<compared_run> b);
 
-/// The mean share of the CPU time that other programs took; nullopt: not known.
-std::optional<double> others_of(const std::vector<compared_run>& side);
-/// The assumed standard deviation from run to run.
-double assumed_spread(const comparison& c);
+/// The assumed standard deviation from run to run besides `between_runs`, as a share of the threads' time.
+double assumed_for_cpus(const comparison& c);
 
 /// What the user must know about the recordings before the figures, a sentence each.
 std::vector<std::string> cautions(const comparison& c);
