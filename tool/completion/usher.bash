@@ -40,6 +40,7 @@ _usher_first() {  # what completes a word that is no option
     list) echo lock ;;
     status) echo process ;;
     check) echo lock mutants ;;
+    diff) echo file ;;
     sim) echo workload calibrate validate ;;
     bench) echo workload ;;
     predict) echo file ;;
