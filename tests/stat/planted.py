@@ -29,9 +29,9 @@ LIMIT = 300
 ATTEMPTS = 20
 
 
-def schema():
-    """Returns the validator of docs/schema/stat.json, or None without jsonschema."""
-    text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "schema" / "stat.json").read_text()
+def schema(name="stat.json"):
+    """Returns the validator of docs/schema/NAME, or None without jsonschema."""
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "schema" / name).read_text()
     return jsonschema and jsonschema.Draft202012Validator(json.loads(text))
 
 

@@ -47,11 +47,13 @@ class live {
   contract::header& head() const { return tables_.head(); }
   std::uint32_t processes() const { return std::min(read(head().processes), room().processes); }
   std::uint32_t threads() const { return std::min(read(head().threads), room().threads); }
+  std::uint32_t details() const { return std::min(read(head().details), room().details); }
 
   /// The entry with index i; null if i is out of range.
   process_slot* process(std::uint32_t i) const { return i < room().processes ? &tables_.process(i) : nullptr; }
   thread_slot* thread(std::uint32_t i) const { return i < room().threads ? &tables_.thread(i) : nullptr; }
   contract::object* object(std::uint32_t i) const { return i < room().objects ? &tables_.object(i) : nullptr; }
+  contract::detail* detail(std::uint32_t i) const { return i < room().details ? &tables_.detail(i) : nullptr; }
 
  private:
   view tables_;

@@ -649,8 +649,10 @@ int recording::write_report(int status) {
   const std::unique_ptr<reader::symbols> names = reader::names_of(copy.view(), {}, place_);
   // The files contain the stacks of all rows; the text only those of the hottest rows.
   const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
-  reader::report r = reader::read_report(
-      copy.view(), time, *names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top, &watch_.ids());
+  const reader::waiting_windows windows = watch_.windows();
+  reader::report r =
+      reader::read_report(copy.view(), time, *names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top,
+                          &watch_.ids(), &windows);
   r.command = command_;
   r.pid = {pid_, r.pid.seen == pid_ ? r.pid.own : 0};
   const std::string lock = lock_of_processes(copy.view());

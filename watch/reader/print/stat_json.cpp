@@ -174,7 +174,8 @@ constexpr auto json_fields(const row*) {
       support::field("embedded", &r::embedded), support::field("first_locked", &r::first_locked, support::or_null),
       support::field("objects", &r::objects), support::field("gone", &r::gone), support::flat(&r::seen),
       support::field("order", &r::order), support::field("holders", &r::holders),
-      support::field("waiters", &r::waiters), support::field("each", &r::each));
+      support::field("waiters", &r::waiters), support::field("windows", &r::windows, support::or_absent),
+      support::field("each", &r::each));
 }
 
 constexpr auto json_fields(const attach_cost*) {
@@ -221,6 +222,11 @@ constexpr auto json_fields(const deadlock*) {
   return std::tuple(support::field("seconds", &deadlock::seconds), support::field("threads", &deadlock::threads));
 }
 
+constexpr auto json_fields(const recorded_windows*) {
+  using w = recorded_windows;
+  return std::tuple(support::field("ends", &w::ends), support::field("thread_seconds", &w::thread_seconds));
+}
+
 constexpr auto json_fields(const report*) {
   using r = report;
   return std::tuple(
@@ -249,7 +255,7 @@ constexpr auto json_fields(const report*) {
                         [](const r&) {
                           return json{{"exact_up_to", contract::counted_exactly}, {"then_one_in", contract::roughly}};
                         }),
-      support::field("remarks", &r::remarks), support::field("rows", &r::rows));
+      support::field("windows", &r::windows), support::field("remarks", &r::remarks), support::field("rows", &r::rows));
 }
 
 /// The JSON writer refuses text that is not UTF-8, so question marks replace invalid bytes. The writer itself escapes

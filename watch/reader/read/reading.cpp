@@ -26,6 +26,7 @@ constexpr std::size_t symbol_becomes_table = 4;  // number of objects in one sym
 constexpr std::uint64_t always_timed = 16;
 constexpr std::size_t most_quiet_objects =
     2048;  // objects of a row that are listed although no thread waited for them; chosen
+constexpr std::size_t most_rows_with_windows = 64;  // chosen
 
 template <class T>
 T get(const std::atomic<T>& word) {
@@ -151,8 +152,14 @@ struct group {
 
 class reader {
  public:
-  reader(contract::view record, const time_scale& time, symbols& names, const access::seen_ids* ids)
-      : record_(record), time_(time), room_(record_.room()), namer_(record, names), ids_(record, ids) {}
+  reader(contract::view record, const time_scale& time, symbols& names, const access::seen_ids* ids,
+         const waiting_windows* windows)
+      : record_(record),
+        time_(time),
+        room_(record_.room()),
+        namer_(record, names),
+        ids_(record, ids),
+        sampled_(windows) {}
 
   report read(std::size_t most_rows);
 
@@ -182,6 +189,7 @@ class reader {
   void add_stacks(row& r, const group& g);
   static void name_by_use(row& r);
   void remark_on_room();
+  void add_windows(const std::vector<const group*>& of_rows);
   double seconds(std::uint64_t ticks) const { return time_.seconds(ticks); }
 
   contract::view record_;
@@ -189,6 +197,7 @@ class reader {
   const contract::capacities& room_;
   namer namer_;
   id_names ids_;
+  const waiting_windows* sampled_;  ///< null: none
   report report_;
   std::map<std::tuple<kind, bool, std::string>, group> groups_;
   std::unordered_map<std::uint32_t, group*> of_object_;
@@ -737,6 +746,26 @@ void reader::remark_on_room() {
     say(fmt::format("{} found no room: some addresses have no name.", with_noun(n, "mapping")));
 }
 
+/// Adds the windows of the hottest rows. `of_rows`: each row's group, in the order of the report's rows.
+void reader::add_windows(const std::vector<const group*>& of_rows) {
+  if (sampled_ == nullptr || sampled_->ends.empty()) return;
+  const std::size_t windows = sampled_->ends.size();
+  recorded_windows& all = report_.windows.emplace();
+  for (const std::uint64_t end : sampled_->ends) all.ends.push_back(seconds(end));
+  for (const std::uint64_t ticks : sampled_->threads) all.thread_seconds.push_back(seconds(ticks));
+  std::unordered_map<const group*, row*> hottest;
+  for (std::size_t i = 0; i < of_rows.size() && i < most_rows_with_windows; i++) {
+    if (report_.rows[i].seen.waiting.total <= 0) break;
+    hottest[of_rows[i]] = &report_.rows[i];
+    report_.rows[i].windows.assign(windows, 0);
+  }
+  for (const waiting_windows::series& s : sampled_->all) {
+    const auto at = hottest.find(group_of_charge(contract::charge_key(contract::charged::waiter, s.what, s.whom, 0)));
+    if (at == hottest.end()) continue;
+    for (std::size_t i = 0; i < std::min(windows, s.waited.size()); i++) at->second->windows[i] += seconds(s.waited[i]);
+  }
+}
+
 report reader::read(std::size_t most_rows) {
   report_.seconds = seconds(time_.end - std::min(time_.end, time_.begin));
   read_threads();
@@ -760,10 +789,13 @@ report reader::read(std::size_t most_rows) {
       if (int(r.what) == k + 1) of_rows += r.seen.waiting.total;
     report_.waited[k] = std::max(report_.waited[k] + seconds(unfinished_waits_[k]), of_rows);
   }
+  std::vector<const group*> of_rows;
   for (std::size_t i = 0; i < rows.size(); i++) {
     if (i < most_rows) add_stacks(rows[i].first, *rows[i].second);
+    of_rows.push_back(rows[i].second);
     report_.rows.push_back(std::move(rows[i].first));
   }
+  add_windows(of_rows);
   if (still != 0)
     report_.remarks.push_back(
         fmt::format("{} still waited at the end; counted up to then.", with_noun(still, "thread")));
@@ -774,8 +806,8 @@ report reader::read(std::size_t most_rows) {
 }  // namespace
 
 report read_report(contract::view record, const time_scale& time, symbols& names, std::size_t most_rows,
-                   const access::seen_ids* ids) {
-  return reader(record, time, names, ids).read(most_rows);
+                   const access::seen_ids* ids, const waiting_windows* windows) {
+  return reader(record, time, names, ids, windows).read(most_rows);
 }
 
 }  // namespace usher::reader

@@ -9,6 +9,7 @@
 #include "watch/contract/live.hpp"
 #include "watch/reader/name/symbols.hpp"
 #include "watch/reader/read/stat_report.hpp"
+#include "watch/reader/read/window_sampler.hpp"
 
 namespace usher::reader {
 
@@ -23,8 +24,9 @@ struct time_scale {
 /// rows get stacks and source lines; for the others, files are only opened for names. The record must be a copy that no
 /// process changes (record_copy). `ids`: the ids found by the census; null: the record's ids are valid in this
 /// process's namespace.
+/// `windows`: the waiting by windows, which becomes that of the hottest rows; null: it was not sampled.
 report read_report(contract::view record, const time_scale& time, symbols& names, std::size_t most_rows,
-                   const access::seen_ids* ids = nullptr);
+                   const access::seen_ids* ids = nullptr, const waiting_windows* windows = nullptr);
 
 /// Finds circles of waiting threads in the present state of the record. A circle is a list of threads' slots; each
 /// thread waits for a mutex that the next thread holds. Returns at most some dozens of circles.

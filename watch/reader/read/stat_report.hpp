@@ -189,6 +189,7 @@ struct row {
   std::optional<admission> order;               ///< of the most contended object
   std::vector<object_row> each;                 ///< sorted by waiting time, the longest first
   std::vector<charged_stack> waiters, holders;  ///< sorted by waiting time, the longest first
+  std::vector<double> windows;                  ///< seconds waited, by window of report::windows; empty: not known
   std::string rule, verdict;                    ///< name of the rule that fits, and its sentence; empty: none fits
   std::string command;                          ///< command to try next; empty: none
 };
@@ -260,6 +261,12 @@ struct not_seen {
   unsigned threads = 0;       ///< threads of an attached process not searched for older deadlocks
 };
 
+/// The windows of a recording, for which the waiting of the hottest rows is known.
+struct recorded_windows {
+  std::vector<double> ends;            ///< seconds since the beginning of the recording
+  std::vector<double> thread_seconds;  ///< by window: the sum of the threads' lifetimes in it
+};
+
 struct report {
   std::vector<std::string> command;
   shown_id pid;
@@ -276,7 +283,8 @@ struct report {
   /// False: at least one program of the record recorded only mutexes, condition variables and semaphores.
   bool sees_all_kinds = true;
   reader::not_seen not_seen;
-  std::vector<row> rows;  ///< sorted by waiting time, the longest first
+  std::optional<recorded_windows> windows;  ///< nullopt: not sampled
+  std::vector<row> rows;                    ///< sorted by waiting time, the longest first
   std::vector<deadlock> deadlocks;
   std::string rule, verdict;         ///< verdict on the program
   std::string next;                  ///< command to try next; empty: none

@@ -18,16 +18,22 @@ constexpr std::size_t most_said = 16;
 }  // namespace
 
 watch::watch(const access::record_file& file, name_source naming)
-    : file_(file), naming_(std::move(naming)), census_(file.live(), file.descriptor()), begin_(file.clock().now()) {}
+    : file_(file),
+      naming_(std::move(naming)),
+      census_(file.live(), file.descriptor()),
+      begin_(file.clock().now()),
+      windows_(file.live(), begin_) {}
 
 void watch::sample() {
   const std::uint64_t now = file_.clock().now();
   census_.sample(now);
+  windows_.sample(now);
   look_for_deadlocks(now);
 }
 
 void watch::finish(std::uint64_t now) {
   look_for_deadlocks(now);
+  windows_.sample(now);  // before the threads that have ended with the program are known to have ended
   census_.finish(now);
 }
 

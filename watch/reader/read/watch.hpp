@@ -11,6 +11,7 @@
 #include "watch/access/record_file.hpp"
 #include "watch/reader/name/symbols.hpp"
 #include "watch/reader/read/reading.hpp"
+#include "watch/reader/read/window_sampler.hpp"
 
 namespace usher::reader {
 
@@ -34,6 +35,7 @@ class watch {
   unsigned living_processes() const { return census_.living_processes(); }
   const access::seen_ids& ids() const { return census_.ids(); }
   std::uint64_t begin() const { return begin_; }
+  waiting_windows windows() const { return windows_.windows(); }
 
  private:
   struct circle {
@@ -57,6 +59,7 @@ class watch {
   name_source naming_;
   access::census census_;
   std::uint64_t begin_;
+  window_sampler windows_;
   std::vector<circle> seen_;  ///< circles of the last sample
   std::vector<circle> over_;  ///< reported circles whose threads ended while in the circle
   std::vector<std::string> remarks_;
