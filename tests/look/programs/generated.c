@@ -4,7 +4,7 @@
 
 #include <sys/mman.h>
 
-#define kept __attribute__((noinline, noclone))
+#define kept __attribute__((noinline))
 
 typedef void* function(void*);
 typedef void* calling(function*, void*);

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define kept __attribute__((noinline, noclone))
+#define kept __attribute__((noinline))
 #define not_the_last_call() __asm__ volatile("" ::: "memory")
 
 static int ends[2]; /* of a pipe that nobody writes to */

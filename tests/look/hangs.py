@@ -1,0 +1,558 @@
+#!/usr/bin/env python3
+"""Constructed hangs and waits that `usher top` must name: waiter, kind of object, and the holder wherever a word of the
+lock names one; and nothing false.
+
+  hangs.py --build BUILD                      the programs in C: glibc, static, four with musl
+  hangs.py --build BUILD --of all             also those of Rust, Go, Java and CPython
+  hangs.py --build BUILD --glibc FOLDER       the same with the C library of another Debian release, unpacked in FOLDER by
+                                              tools/debian_root.sh RELEASE ARCHITECTURE FOLDER libc6 libc6-dev libgcc-s1 python3
+  hangs.py --build BUILD --of glibc mutex-pi  these cases only
+
+One line a case:
+
+  named      kind, each waiter, and the holder where a word names it
+  incomplete what is said is true, but something is missing
+  FALSE      a sentence that is not true
+  left out   a compiler or an interpreter is missing; never counts as named
+
+The exit status is 1 if anything is FALSE, or if a case is incomplete that is not in INCOMPLETE.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import look
+
+READY_LIMIT = 50  # seconds until a program is in its state
+UNCHANGED = 13    # seconds of a look that must see that a word does not change for 10 s
+
+
+# ---- the cases --------------------------------------------------------------------------------------------------------------
+
+def to_holder(_, threads):
+    """Each waiter waits for the thread with the role of the holder."""
+    return next((t for t in threads if t["role"] == "holder"), None)
+
+
+def to_next(waiter, threads):
+    """Each waiter waits for the next one, the last one for the first."""
+    waiters = [t for t in threads if t["role"] == "waiter"]
+    return waiters[(waiters.index(waiter) + 1) % len(waiters)]
+
+
+def along_chain(waiter, threads):
+    """holder <- waiter 0 <- waiter 1"""
+    at = threads.index(waiter)
+    return threads[at - 1]
+
+
+@dataclass
+class Case:
+    name: str
+    what: tuple                # as in top.json; any of them
+    kind: str = ""             # a regular expression for the whole of `kind`; None: not checked
+    library: str = "libc"      # "libc": glibc or musl, whichever it is; None: not checked
+    holder: str = "none"       # "word": the lock's word names it; "none": it does not; "process": the kernel names its process
+    who: object = to_holder
+    finding: str = ""          # what must be found
+    seconds: float = 0         # of looking, if it must be long
+    row: bool = False          # of the 24 of the table
+    needs: tuple = ()          # functions besides the program's own that must be on a waiter's stack, any of them
+    other_waiters: bool = False  # the process has threads of its own, about which nothing is checked
+
+
+NOT_SAID = ("futex", "unknown")  # kinds that claim nothing
+
+PROGRAMS_IN_C = [
+    Case("mutex-normal", ("mutex",), holder="word", row=True),
+    Case("mutex-recursive", ("mutex",), "recursive", holder="word", row=True),
+    Case("mutex-errorcheck", ("mutex",), "error-?check(ing)?", holder="word", row=True),
+    Case("mutex-adaptive", ("mutex",), "adaptive", holder="word", row=True),
+    Case("mutex-pi", ("mutex",), ".*(priority-inherit|PI).*", holder="word", row=True),
+    Case("mutex-robust", ("mutex",), ".*robust.*", holder="word", row=True),
+    Case("mutex-pi-robust", ("mutex",), "(?=.*robust)(?=.*inherit).*", holder="word"),
+    Case("mutex-shared", ("mutex",), ".*shared.*", holder="word", row=True),
+    Case("deadlock-2", ("mutex",), holder="word", who=to_next, finding="circle"),
+    Case("deadlock-3", ("mutex",), holder="word", who=to_next, finding="circle"),
+    Case("deadlock-self", ("mutex",), holder="word", who=to_next, finding="circle"),
+    Case("chain", ("mutex",), holder="word", who=along_chain),
+    Case("lost-wakeup", ("mutex",), finding="lost_wake_up", seconds=UNCHANGED),
+    Case("event", NOT_SAID, None, library=None),
+    Case("rwlock-writer", ("rwlock",), row=True),
+    Case("rwlock-reader", ("rwlock",), holder="word", row=True),
+    Case("condition-wait", ("condition",), row=True),
+    Case("condition-timedwait", ("condition",)),
+    Case("semaphore", ("semaphore",), row=True),
+    Case("join", ("join",), None, holder="word", row=True),
+    Case("barrier", ("barrier",), row=True),
+    Case("once", ("once",), None, row=True),
+    Case("flock", ("file_lock",), None, library=None, holder="process", row=True),
+    Case("fcntl", ("file_lock",), None, library=None, holder="process"),
+    Case("pipe", ("call",), ".*pipe.*", library=None, row=True),
+]
+GENERATED = Case("generated", ("mutex",), holder="word", row=True)
+STATIC = [Case(f"static-{c.name}", c.what, c.kind, c.library, c.holder, c.who, c.finding, row=c.name == "mutex-normal")
+          for c in PROGRAMS_IN_C if c.name in ("mutex-normal", "rwlock-reader", "condition-wait", "semaphore", "join", "deadlock-2")]
+RUST = [
+    Case("rust-mutex", ("mutex",), None, "Rust std", row=True),
+    Case("rust-condvar", ("condition",), None, "Rust std", row=True),
+    Case("rust-rwlock", ("rwlock",), None, "Rust std"),
+]
+# Of runtimes `kind` has the object in words; `what` may be that of the C library's object below.
+GO = [
+    Case("go-channel", ("futex", "call", "condition"), ".*chan.*", "Go", row=True, needs=("runtime.futex", "runtime.futex.abi0"), other_waiters=True),
+    Case("go-mutex", ("futex", "mutex", "semaphore"), ".*([Mm]utex|semaphore).*", "Go", row=True, needs=("runtime.futex", "runtime.futex.abi0"), other_waiters=True),
+]
+JAVA = [Case("java-monitor", ("futex", "mutex", "condition"), "(?=.*monitor)(?!.*Object.wait).*", "Java", row=True, needs=("ObjectMonitor::enter",), other_waiters=True)]
+PYTHON = [Case("python-lock", ("futex", "mutex", "semaphore"), ".*(lock|PyMutex).*", "CPython", row=True,
+               needs=("PyThread_acquire_lock_timed", "_PyMutex_LockTimed", "_PySemaphore_Wait", "_PyParkingLot_Park"), other_waiters=True)]
+# musl: the word of a normal mutex does not name its holder.
+OF_MUSL = {"mutex-normal": {"holder": "none", "row": True}, "mutex-recursive": {"row": True}, "condition-wait": {"row": True},
+           "semaphore": {"row": True}}
+# Not known so far to be possible: (variant, case). The reason stands beside each.
+INCOMPLETE = {
+    ("go", "go-channel"): "the object is in the goroutine, which no word of the thread leads to",
+    ("go", "go-mutex"): "as go-channel",
+}
+
+
+# ---- the programs -----------------------------------------------------------------------------------------------------------
+
+class LeftOut(Exception):
+    """A tool is missing; the text says which."""
+
+
+@dataclass
+class Variant:
+    name: str
+    cases: list
+    command: object  # case name -> the command's words; may raise LeftOut
+    env: dict = field(default_factory=dict)
+    libc: str = "glibc"
+
+
+class Maker:
+    """Compiles the programs into a folder, each once."""
+
+    def __init__(self, options, folder):
+        self.options, self.folder, self.done, self.mutex = options, Path(folder), {}, threading.Lock()
+
+    def make(self, name, tool, *words, env=None):
+        """Returns the path of the made program."""
+        with self.mutex:
+            if name not in self.done:
+                self.done[name] = self.compile(name, tool, words, env)
+        if isinstance(self.done[name], LeftOut):
+            raise self.done[name]
+        return str(self.folder / name)
+
+    def compile(self, name, tool, words, env):
+        if not shutil.which(tool):
+            return LeftOut(f"no {tool}")
+        done = subprocess.run([tool, *words, *(["-o", str(self.folder / name)] if "-d" not in words else [])], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=300, check=False, cwd=look.SOURCES, env={**os.environ, **(env or {})})
+        return None if done.returncode == 0 else LeftOut(f"{tool} failed: {' '.join((done.stderr or done.stdout).split())[:200]}")
+
+    def c(self, name, source, *more, compiler="cc"):
+        return self.make(name, compiler, "-std=gnu11", "-O2", "-g", source, *more, "-pthread")
+
+    def go_program(self):
+        return self.make("waits-go", "go", "build", "-o", str(self.folder / "waits-go"), "waits.go",
+                         env={"GOFLAGS": "-mod=mod", "GOCACHE": str(self.folder / "go-cache"), "GO111MODULE": "off"})
+
+
+FRAMED = "-fno-omit-frame-pointer"
+
+
+def of_this_system(maker):
+    def in_c(case):
+        return [maker.c("waits", "waits.c"), case]
+
+    def java(_):
+        maker.make("Waits.class", "javac", "-d", str(maker.folder), "Waits.java")
+        if not shutil.which("java"):
+            raise LeftOut("no java")
+        return ["java", "-Xmx64m", "-cp", str(maker.folder), "Waits"]
+
+    yield Variant("glibc", PROGRAMS_IN_C, in_c)
+    yield Variant("generated", [GENERATED], lambda _: [maker.c("generated", "generated.c", FRAMED)])
+    yield Variant("static", STATIC, lambda case: [maker.c("waits-static", "waits.c", "-static"), case.removeprefix("static-")])
+    yield Variant("musl", musl_cases(), lambda case: [maker.c("waits-musl", "waits.c", compiler="musl-gcc"), case], libc="musl")
+    yield Variant("rust", RUST, lambda case: [rust(maker, "waits-rust"), case], libc="")
+    yield Variant("go", GO, lambda case: [maker.go_program(), case], libc="")
+    yield Variant("java", JAVA, java)
+    yield Variant("python", PYTHON, lambda _: [sys.executable, str(look.SOURCES / "waits.py")])
+
+
+def rust(maker, name, *more):
+    return maker.make(name, "rustc", "--edition", "2021", "-g", "-O", *more, "waits.rs")
+
+
+def musl_cases():
+    from dataclasses import replace
+    return [replace(c, **{"row": False, **OF_MUSL.get(c.name, {})}) for c in PROGRAMS_IN_C if c.name not in ("mutex-adaptive", "lost-wakeup")]
+
+
+def of_other_system(maker, root):
+    """The same programs with the C library of another release: its loader is their interpreter. Go has no C library."""
+    root = Path(root).resolve()
+    loaders = sorted(root.glob("lib64/ld-linux*.so.*")) + sorted(root.glob("lib/ld-linux*.so.*"))
+    folders = sorted(str(p.parent) for p in root.glob("usr/lib/*/libc.so.6"))
+    if not loaders or not folders:
+        raise SystemExit(f"hangs.py: {root} has no C library: tools/debian_root.sh RELEASE ARCHITECTURE {root} libc6 libc6-dev libgcc-s1 python3")
+    linked = [f"-Wl,--dynamic-linker={loaders[0]}", f"-Wl,-rpath,{folders[0]}"]
+    python = root / "usr" / "bin" / "python3"
+
+    def static(case):
+        if not (Path(folders[0]) / "libc.a").exists():
+            raise LeftOut(f"no libc.a in {root.name}: libc6-dev")
+        return [maker.c("waits-static-other", "waits.c", "-static", f"-B{folders[0]}", f"-L{folders[0]}"), case.removeprefix("static-")]
+
+    def of_python(_):
+        if not python.exists():
+            raise LeftOut(f"no python3 in {root.name}")
+        return [str(loaders[0]), "--library-path", folders[0], str(python), str(look.SOURCES / "waits.py")]
+
+    def no_java(_):
+        raise LeftOut("a Java with another C library needs a root directory of its own")
+
+    yield Variant("glibc", PROGRAMS_IN_C, lambda case: [maker.c("waits-other", "waits.c", *linked), case])
+    yield Variant("generated", [GENERATED], lambda _: [maker.c("generated-other", "generated.c", FRAMED, *linked)])
+    yield Variant("static", STATIC, static)
+    yield Variant("rust", RUST, lambda case: [rust(maker, "waits-rust-other", *(f"-Clink-arg={word}" for word in linked)), case], libc="")
+    yield Variant("go", GO, lambda case: [maker.go_program(), case], libc="")
+    yield Variant("java", JAVA, no_java)
+    yield Variant("python", PYTHON, of_python, env={"PYTHONHOME": str(root / "usr")})
+
+
+# ---- running them -----------------------------------------------------------------------------------------------------------
+
+class Running:
+    """A program that is in its state, or the reason why it is not."""
+
+    def __init__(self, variant, case, popen, trouble=""):
+        self.variant, self.case, self.popen, self.trouble, self.said = variant, case, popen, trouble, None
+
+    @property
+    def name(self):
+        return f"{self.variant.name}: {self.case.name}"
+
+    def await_ready(self):
+        if self.trouble:
+            return
+        limit = threading.Timer(READY_LIMIT, self.end)
+        limit.start()
+        line = self.popen.stdout.readline()
+        limit.cancel()
+        try:
+            self.said = json.loads(line)
+        except ValueError:
+            self.trouble = f"the program does not get into its state: {line.strip()!r}"
+            return
+        self.await_sleep()
+
+    def await_sleep(self):
+        """Waits until each waiter was found in the same call twice; without /proc/PID/syscall the program's word counts."""
+        waiters = [t for t in self.said["threads"] if t["role"] == "waiter"]
+        until = time.monotonic() + READY_LIMIT
+        while time.monotonic() < until:
+            first = [call_of(t) for t in waiters]
+            time.sleep(0.05)
+            if first == [call_of(t) for t in waiters] and "running" not in first:
+                return
+        self.trouble = "a waiter does not sleep"
+
+    def end(self):
+        if self.popen and self.popen.poll() is None:
+            try:
+                os.killpg(self.popen.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def close(self):
+        self.end()
+        if self.popen:
+            self.popen.wait(30)
+            self.popen.stdout.close()
+
+
+def call_of(thread):
+    try:
+        return Path(f"/proc/{thread['pid']}/task/{thread['tid']}/syscall").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def start(variant, case):
+    try:
+        command = variant.command(case.name)
+    except LeftOut as why:
+        return Running(variant, case, None, f"left out: {why}")
+    popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
+                             env={**os.environ, **variant.env})
+    return Running(variant, case, popen)
+
+
+# ---- checking a report ------------------------------------------------------------------------------------------------------
+
+@dataclass
+class Verdict:
+    false: list = field(default_factory=list)
+    missing: list = field(default_factory=list)
+    kind: bool = False     # of each waiter
+    holder: bool = None    # None: no word names it
+    stack: bool = False
+    as_said: str = ""
+
+    def word(self):
+        return "FALSE" if self.false else "incomplete" if self.missing else "named"
+
+
+def check(case, libc, said, report):
+    """Compares a report with what the program said about itself."""
+    v = Verdict()
+    threads = {t["tid"]: t for t in said["threads"]}
+    waiters = [t for t in said["threads"] if t["role"] == "waiter"]
+    found = {}
+    for wait in report["waits"]:
+        for waiter in wait["waiters"]:
+            if look.own(waiter) in threads or not case.other_waiters:
+                check_waiter(case, libc, said, threads, wait, waiter, v)
+            if threads.get(look.own(waiter), {}).get("role") == "waiter":
+                found[look.own(waiter)] = (wait, waiter)
+    missing = [str(w["tid"]) for w in waiters if w["tid"] not in found]
+    if missing:
+        v.missing.append(f"waiter {', '.join(missing)} not found")
+    v.kind = not missing and all(is_named(case, libc, found[w["tid"]][0]) for w in waiters)
+    if found and not v.kind:
+        v.missing.append("kind not named")
+    v.as_said = "; ".join(sorted({sentence(wait) for wait, _ in found.values()}))
+    check_stacks(case, said, found, v)
+    if case.holder == "word":
+        v.holder = not missing and all(found[w["tid"]][0]["holder"] is not None for w in waiters)
+        if found and not v.holder:
+            v.missing.append("holder not named")
+    check_findings(case, said, report, v)
+    return v
+
+
+def sentence(wait):
+    words = [wait["library"] or "", wait["kind"] or "", wait["what"]]
+    text = " ".join(filter(None, words)) + f" ({wait['known_by']})"
+    return text + (f", held by {wait['holder']['tid']}" if wait["holder"] else "")
+
+
+def is_named(case, libc, wait):
+    if wait["what"] not in case.what:
+        return False
+    if case.kind is not None and not re.fullmatch(case.kind, wait["kind"] or ""):
+        return False
+    return case.library is None or case.library == "libc" or wait["library"] == case.library
+
+
+def check_waiter(case, libc, said, threads, wait, waiter, v):
+    """Adds what is false about one waiter of one wait."""
+    tid = look.own(waiter)
+    thread = threads.get(tid)
+    if thread is None or thread["role"] != "waiter":
+        # The program's main thread and its holders sleep in pause or read.
+        if wait["what"] not in ("call", "unknown"):
+            v.false.append(f"thread {tid} waits for no {wait['what']}")
+        return
+    if wait["what"] not in case.what and wait["what"] not in NOT_SAID:
+        v.false.append(f"{tid} does not wait for a {wait['what']}")
+    if case.library == "libc" and wait["library"] and wait["library"] != libc:
+        v.false.append(f"the object is not {wait['library']}'s")
+    if case.library == "libc" and wait["kind"] and wait["what"] in case.what and case.kind is not None and not re.fullmatch(case.kind, wait["kind"]):
+        v.false.append(f"the {wait['what']} is not {wait['kind']}")
+    if case.library == "libc" and case.what != ("join",) and wait["address"] and wait["what"] in case.what and case.who is to_holder:
+        if int(wait["address"], 16) != int(said["object"], 16) and said["object"] != "0x0":
+            v.false.append(f"the object is at {said['object']}, not {wait['address']}")
+    if case.finding != "lost_wake_up" and case.holder == "word" and wait["free"]:
+        v.false.append("the lock is not free")
+    check_holder(case, said, thread, wait["holder"], v)
+
+
+def check_holder(case, said, waiter, holder, v):
+    if holder is None:
+        return
+    wanted = case.who(waiter, said["threads"])
+    right = [wanted["tid"]] if wanted else []
+    if case.holder == "process" and wanted:
+        right.append(wanted["pid"])  # the kernel names the process only
+    if look.own(holder) not in right:
+        v.false.append(f"{look.own(holder)} is not the holder" + (f", {wanted['tid']} is" if wanted else ": there is none"))
+    elif (holder["pid"] or said["pid"]) != wanted["pid"] and look.own(holder, "pid") != wanted["pid"]:
+        v.false.append(f"the holder's process is {wanted['pid']}, not {holder['pid']}")
+
+
+def check_stacks(case, said, found, v):
+    v.stack = bool(found)
+    for tid, (wait, waiter) in found.items():
+        thread = next(t for t in said["threads"] if t["tid"] == tid)
+        functions = thread["function"].split() if not case.other_waiters else []
+        absent = [f for f in functions if not look.has_function(waiter["stack"], f)]
+        if case.needs and not any(look.has_function(waiter["stack"], f) for f in case.needs):
+            absent.append(" or ".join(case.needs))
+        if absent:
+            v.stack = False
+            v.missing.append(f"{', '.join(absent)} not on the stack of waiter {tid}")
+        holder = wait["holder"]
+        if holder and case.holder == "word" and not case.other_waiters:
+            of_holder = next((t for t in said["threads"] if t["tid"] == look.own(holder)), None)
+            # Another process's stack is not the process's that is looked at.
+            if of_holder and of_holder["pid"] == said["pid"] and not look.has_function(holder["stack"], of_holder["function"]):
+                v.stack = False
+                v.missing.append(f"{of_holder['function']} not on the stack of holder {of_holder['tid']}")
+    v.missing = list(dict.fromkeys(v.missing))
+
+
+def check_findings(case, said, report, v):
+    tids = [t["tid"] for t in said["threads"]]
+    circle = sorted(t["tid"] for t in said["threads"] if t["role"] == "waiter")
+    for finding in report["findings"]:
+        what, named = finding["what"], sorted(finding["threads"])
+        if what == "chain":
+            if not case.other_waiters and not set(named) <= {*tids, said["pid"]}:
+                v.false.append(f"a chain of {named}")
+        elif what != case.finding:
+            v.false.append(f"there is no {what}: {finding['text']!r}")
+        elif what == "circle" and sorted(set(named)) != circle:
+            v.false.append(f"the circle is {circle}, not {named}")
+    for chain in report["chains"]:
+        check_chain(case, said, chain, v)
+    if case.finding and case.finding not in [f["what"] for f in report["findings"]]:
+        v.missing.append(f"{case.finding} not found")
+
+
+def check_chain(case, said, chain, v):
+    if chain["circle"] and case.finding != "circle":
+        v.false.append("there is no circle")
+    links = [look.own(link) for link in chain["links"]]
+    threads = {t["tid"]: t for t in said["threads"]}
+    for tid, following in zip(links, links[1:]):
+        if case.other_waiters and tid not in threads:
+            continue
+        thread = threads.get(tid)
+        wanted = case.who(thread, said["threads"]) if thread and thread["role"] == "waiter" else None
+        if not wanted or following not in (wanted["tid"], wanted["pid"]):
+            v.false.append(f"{tid} does not wait for {following}")
+
+
+def check_page(case, said, page, v):
+    v.false += [f"page: {error}" for error in look.errors_of_page(page)]
+    absent = [str(t["tid"]) for t in said["threads"] if t["role"] == "waiter" and str(t["tid"]) not in page]
+    if absent:
+        v.missing.append(f"page: no waiter {', '.join(absent)}")
+    if v.holder and not case.other_waiters:
+        holders = {case.who(t, said["threads"])["tid"] for t in said["threads"] if t["role"] == "waiter"}
+        if lost := [str(h) for h in sorted(holders) if str(h) not in page]:
+            v.missing.append(f"page: no holder {', '.join(lost)}")
+
+
+# ---- the test ---------------------------------------------------------------------------------------------------------------
+
+def judge(top, running, schema, keep):
+    """Returns (word, verdict or None, text) of one case."""
+    if running.trouble:
+        left_out = running.trouble.startswith("left out")
+        return ("left out" if left_out else "FAILED"), None, running.trouble.removeprefix("left out: ")
+    done = look.look_at(top, running.said["pid"], running.case.seconds)
+    if keep:
+        file = Path(keep) / re.sub(r"[^\w.-]+", "_", running.name)
+        Path(f"{file}.json").write_text(json.dumps({"said": running.said, "report": done.report}, indent=1), encoding="utf-8")
+        Path(f"{file}.txt").write_text(done.page + done.error, encoding="utf-8")
+    if done.trouble or done.status != 0:
+        return "FAILED", None, f"{done.trouble} (status {done.status}): {' '.join(done.error.split())[:200]}"
+    verdict = check(running.case, running.variant.libc, running.said, done.report)
+    check_page(running.case, running.said, done.page, verdict)
+    if schema:
+        verdict.false += [f"schema: {e.json_path}: {e.message[:100]}" for e in list(schema.iter_errors(done.report))[:3]]
+    return verdict.word(), verdict, "; ".join(verdict.false + verdict.missing)
+
+
+def run(options, variants):
+    top, schema = look.top_command(options.build), look.schema()
+    wanted = [(v, c) for v in variants for c in v.cases
+              if (not options.cases or c.name in options.cases) and (options.of == "all" or v.name in options.of.split(","))
+              and not (options.short and c.seconds)]
+    lines, ready = [], []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        try:
+            ready = list(pool.map(lambda vc: start(*vc), wanted))
+            list(pool.map(Running.await_ready, ready))
+            lines = list(zip(ready, pool.map(lambda r: judge(top, r, schema, options.keep), ready)))
+        finally:
+            for running in ready:
+                running.close()
+    return lines
+
+
+def expected(running, word):
+    return word in ("named", "left out") or (word == "incomplete" and (running.variant.name, running.case.name) in INCOMPLETE)
+
+
+def print_lines(lines, quiet):
+    for running, (word, verdict, text) in lines:
+        said = f"   {verdict.as_said}" if verdict and not quiet else ""
+        print(f"{word:10} {running.name:28} {text}{said}".rstrip())
+
+
+def print_counts(lines, heading):
+    rows = [(r, word, v) for r, (word, v, _) in lines if r.case.row and r.variant.name != "musl"]
+    if rows:
+        print(f"{heading}: {counts(rows)}")
+    if musl := [(r, word, v) for r, (word, v, _) in lines if r.case.row and r.variant.name == "musl"]:
+        print(f"musl: {counts(musl)}")
+    words = collections.Counter(word for _, (word, _, _) in lines)
+    print("all cases: " + ", ".join(f"{n} {word}" for word, n in words.most_common()))
+
+
+def counts(rows):
+    with_holder = [v for _, _, v in rows if v and v.holder is not None]
+    return (f"{sum(bool(v and v.kind and not v.false) for _, _, v in rows)} of {len(rows)} kinds and waiters named, "
+            f"{sum(v.holder for v in with_holder)} of {len(with_holder)} holders that a word names, "
+            f"{sum(bool(v and v.stack) for _, _, v in rows)} of {len(rows)} stacks, "
+            f"{sum(len(v.false) for _, _, v in rows if v)} false sentences, {sum(word == 'left out' for _, word, _ in rows)} left out")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=look.TREE / "build" / "release")
+    parser.add_argument("--of", default="glibc,generated,static,musl", help="variants, or all")
+    parser.add_argument("--glibc", metavar="FOLDER", help="a Debian system in a folder, with another C library")
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--short", action="store_true", help="without the cases that are looked at for long")
+    parser.add_argument("--keep", metavar="FOLDER", help="write each report and page there")
+    parser.add_argument("--quiet", action="store_true", help="without what was said")
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args()
+    if options.keep:
+        Path(options.keep).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="usher-waits-") as folder:
+        maker = Maker(options, folder)
+        lines = run(options, list(of_other_system(maker, options.glibc) if options.glibc else of_this_system(maker)))
+    print_lines(lines, options.quiet)
+    print_counts(lines, f"glibc of {options.glibc}" if options.glibc else " ".join(platform.libc_ver()))
+    bad = [running.name for running, (word, _, _) in lines if not expected(running, word)]
+    if not lines:
+        print("no case of this name", file=sys.stderr)
+    return 1 if bad or not lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
