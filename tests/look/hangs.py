@@ -172,7 +172,7 @@ class Maker:
 
     def go_program(self):
         return self.make("waits-go", "go", "build", "-o", str(self.folder / "waits-go"), "waits.go",
-                         env={"GOFLAGS": "-mod=mod", "GOCACHE": str(self.folder / "go-cache"), "GO111MODULE": "off"})
+                         env={"GO111MODULE": "off"})
 
 
 FRAMED = "-fno-omit-frame-pointer"
