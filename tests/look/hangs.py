@@ -32,7 +32,7 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import look
@@ -120,9 +120,10 @@ GO = [
 JAVA = [Case("java-monitor", ("futex", "mutex", "condition"), "(?=.*monitor)(?!.*Object.wait).*", "Java", row=True, needs=("ObjectMonitor::enter",), other_waiters=True)]
 PYTHON = [Case("python-lock", ("futex", "mutex", "semaphore"), ".*(lock|PyMutex).*", "CPython", row=True,
                needs=("PyThread_acquire_lock_timed", "_PyMutex_LockTimed", "_PySemaphore_Wait", "_PyParkingLot_Park"), other_waiters=True)]
-# musl: the word of a normal mutex does not name its holder.
+# musl: the words of a normal mutex, of a read-write lock and of a joined thread do not name their holder.
 OF_MUSL = {"mutex-normal": {"holder": "none", "row": True}, "mutex-recursive": {"row": True}, "condition-wait": {"row": True},
-           "semaphore": {"row": True}}
+           "semaphore": {"row": True}, "mutex-shared": {"holder": "none"}, "rwlock-reader": {"holder": "none"}, "join": {"holder": "none"}}
+NOT_OF_MUSL = ("mutex-adaptive", "lost-wakeup", "deadlock-self")
 # Not known so far to be possible: (variant, case). The reason stands beside each.
 INCOMPLETE = {
     ("go", "go-channel"): "the object is in the goroutine, which no word of the thread leads to",
@@ -163,7 +164,7 @@ class Maker:
     def compile(self, name, tool, words, env):
         if not shutil.which(tool):
             return LeftOut(f"no {tool}")
-        done = subprocess.run([tool, *words, *(["-o", str(self.folder / name)] if "-d" not in words else [])], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        done = subprocess.run([tool, *words, *([] if {"-d", "-o"} & set(words) else ["-o", str(self.folder / name)])], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=300, check=False, cwd=look.SOURCES, env={**os.environ, **(env or {})})
         return None if done.returncode == 0 else LeftOut(f"{tool} failed: {' '.join((done.stderr or done.stdout).split())[:200]}")
 
@@ -203,8 +204,7 @@ def rust(maker, name, *more):
 
 
 def musl_cases():
-    from dataclasses import replace
-    return [replace(c, **{"row": False, **OF_MUSL.get(c.name, {})}) for c in PROGRAMS_IN_C if c.name not in ("mutex-adaptive", "lost-wakeup")]
+    return [replace(c, **{"row": False, **OF_MUSL.get(c.name, {})}) for c in PROGRAMS_IN_C if c.name not in NOT_OF_MUSL]
 
 
 def of_other_system(maker, root):

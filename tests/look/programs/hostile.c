@@ -50,7 +50,8 @@ static struct words* slot[slots];
 static int files[slots]; /* that a slot's page is mapped from; -1: none */
 static char **self, *seed_text;
 static _Atomic uint32_t victims[lockers]; /* ids of the process's own threads */
-static __thread uint64_t state;
+static __thread uint64_t state;           /* of random_below; never 0 */
+static uint64_t seed;
 static __thread sigjmp_buf on_fault;
 static __thread volatile sig_atomic_t may_fault;
 
@@ -143,6 +144,7 @@ static void lock_once(void) {
 
 static void* locks(void* of) {
   const long me = (long)of;
+  state = seed + (uint64_t)me * 0x9e3779b97f4a7c15;
   note(begins, NULL, id());
   victims[me] = id();
   for (;;) {
@@ -276,7 +278,7 @@ static void start_one_that_ends(void) {
 }
 
 static void* troubles(void* of) {
-  state = (uintptr_t)of;
+  state = seed + (uintptr_t)of;
   note(begins, NULL, id());
   for (;;) {
     switch (random_below(7)) {
@@ -363,12 +365,12 @@ int main(int argc, char** argv) {
   const struct sigaction on_fault_do = {.sa_handler = faulted, .sa_flags = SA_NODEFER};
   sigaction(SIGSEGV, &on_fault_do, NULL);
   sigaction(SIGBUS, &on_fault_do, NULL);
-  state = strtoull(seed_text, NULL, 10) * 0x9e3779b97f4a7c15 + 1;
+  state = seed = strtoull(seed_text, NULL, 10) * 0x9e3779b97f4a7c15 + 1;
   note(begins, NULL, id());
   make_slots(argv[3]);
   pthread_t thread;
   for (long i = 0; i < lockers; i++) pthread_create(&thread, NULL, locks, (void*)i);
-  for (int i = 0; i < 2; i++) pthread_create(&thread, NULL, troubles, (void*)(uintptr_t)(state + (unsigned)i * 77777));
+  for (int i = 0; i < 2; i++) pthread_create(&thread, NULL, troubles, (void*)(uintptr_t)(77777 + i));
   puts("ready");
   fflush(stdout);
   sleep_us(200000 + random_below(3000000));

@@ -141,6 +141,11 @@ static const void* mutex_shared(void) {
 /* ---- circles, and what looks like one ---- */
 static pthread_barrier_t all_hold;
 static int circle;
+#ifdef __GLIBC__
+enum { of_circle = PTHREAD_MUTEX_NORMAL };
+#else
+enum { of_circle = PTHREAD_MUTEX_RECURSIVE }; /* the word of musl's normal mutex names no holder */
+#endif
 
 static kept void* locks_next_mutex(void* of) {
   const long i = (long)of;
@@ -155,7 +160,7 @@ static kept void* locks_next_mutex(void* of) {
 static const void* deadlock(int threads) {
   circle = threads;
   pthread_barrier_init(&all_hold, NULL, (unsigned)threads);
-  for (int i = 0; i < threads; i++) make_mutex(&mutexes[i], PTHREAD_MUTEX_NORMAL, 0);
+  for (int i = 0; i < threads; i++) make_mutex(&mutexes[i], of_circle, 0);
   for (long i = 0; i < threads; i++) WAITER(locks_next_mutex, (void*)i);
   await_holders(threads);
   return &mutex;
@@ -168,6 +173,25 @@ static const void* deadlock_3(void) {
   return deadlock(3);
 }
 
+static kept void* holds_second_and_locks_first(void* of) {
+  pthread_mutex_lock(&mutexes[1]);
+  now_holds();
+  pthread_mutex_lock(&mutexes[0]);
+  not_the_last_call();
+  return of;
+}
+
+/* A waits for B, B waits for C, and C reads a pipe: a chain without a circle. */
+static const void* chain(void) {
+  for (int i = 0; i < 2; i++) make_mutex(&mutexes[i], of_circle, 0);
+  HOLDER(holds_mutex_and_reads, &mutexes[0]);
+  start("waiter", "holds_second_and_locks_first", holds_second_and_locks_first, NULL);
+  await_holders(1);
+  WAITER(locks_mutex, &mutexes[1]);
+  return &mutex;
+}
+
+#ifdef __GLIBC__
 static kept void* locks_mutex_again(void* m) {
   pthread_mutex_lock(m);
   pthread_mutex_lock(m);
@@ -181,25 +205,6 @@ static const void* deadlock_self(void) {
   return &mutex;
 }
 
-static kept void* holds_second_and_locks_first(void* of) {
-  pthread_mutex_lock(&mutexes[1]);
-  now_holds();
-  pthread_mutex_lock(&mutexes[0]);
-  not_the_last_call();
-  return of;
-}
-
-/* A waits for B, B waits for C, and C reads a pipe: a chain without a circle. */
-static const void* chain(void) {
-  for (int i = 0; i < 2; i++) make_mutex(&mutexes[i], PTHREAD_MUTEX_NORMAL, 0);
-  HOLDER(holds_mutex_and_reads, &mutexes[0]);
-  start("waiter", "holds_second_and_locks_first", holds_second_and_locks_first, NULL);
-  await_holders(1);
-  WAITER(locks_mutex, &mutexes[1]);
-  return &mutex;
-}
-
-#ifdef __GLIBC__
 /* The word of a mutex with sleepers is set to free, and nobody is woken: as after a lost wake-up. */
 static const void* lost_wakeup(void) {
   make_mutex(&mutex, PTHREAD_MUTEX_NORMAL, 0);
@@ -447,6 +452,7 @@ static const struct {
 #ifdef __GLIBC__
     {"mutex-adaptive", mutex_adaptive},
     {"lost-wakeup", lost_wakeup},
+    {"deadlock-self", deadlock_self},
 #endif
     {"mutex-pi", mutex_pi},
     {"mutex-robust", mutex_robust},
@@ -454,7 +460,6 @@ static const struct {
     {"mutex-shared", mutex_shared},
     {"deadlock-2", deadlock_2},
     {"deadlock-3", deadlock_3},
-    {"deadlock-self", deadlock_self},
     {"chain", chain},
     {"event", hand_made_event},
     {"rwlock-writer", rwlock_writer_waits},
