@@ -15,7 +15,6 @@ import mmap
 import os
 import re
 import signal
-import statistics
 import struct
 import subprocess
 import sys

@@ -4,8 +4,8 @@ lock names one; and nothing false.
 
   hangs.py --build BUILD                      the programs in C: glibc, static, four with musl
   hangs.py --build BUILD --of all             also those of Rust, Go, Java and CPython
-  hangs.py --build BUILD --glibc FOLDER       the same with the C library of another Debian release, unpacked in FOLDER by
-                                              tools/debian_root.sh RELEASE ARCHITECTURE FOLDER libc6 libc6-dev libgcc-s1 python3
+  hangs.py --build BUILD --debian trixie      the same with the C library of another Debian release, which is unpacked in
+                                              build/look-trixie, without root (tools/debian_root.sh)
   hangs.py --build BUILD --of glibc mutex-pi  these cases only
 
 One line a case:
@@ -15,7 +15,8 @@ One line a case:
   FALSE      a sentence that is not true
   left out   a compiler or an interpreter is missing; never counts as named
 
-The exit status is 1 if anything is FALSE, or if a case is incomplete that is not in INCOMPLETE.
+The exit status is 1 if anything is FALSE or FAILED, or if a case is incomplete that is not in INCOMPLETE; 77 if the other
+release cannot be loaded.
 """
 
 import argparse
@@ -38,6 +39,7 @@ from pathlib import Path
 import look
 
 READY_LIMIT = 50  # seconds until a program is in its state
+SKIPPED = 77      # exit status, as CMake's tests have it
 UNCHANGED = 13    # seconds of a look that must see that a word does not change for 10 s
 
 
@@ -176,6 +178,7 @@ class Maker:
                          env={"GO111MODULE": "off"})
 
 
+OTHER_PACKAGES = ["libc6", "libc6-dev", "libgcc-s1", "python3"]
 FRAMED = "-fno-omit-frame-pointer"
 
 
@@ -207,13 +210,27 @@ def musl_cases():
     return [replace(c, **{"row": False, **OF_MUSL.get(c.name, {})}) for c in PROGRAMS_IN_C if c.name not in NOT_OF_MUSL]
 
 
+def other_system(release):
+    """Returns the folder of another Debian release, unpacked; None: it cannot be loaded."""
+    root = look.TREE / "build" / f"look-{release}"
+    root.parent.mkdir(exist_ok=True)
+    try:
+        architecture = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+        done = subprocess.run([look.TREE / "tools" / "debian_root.sh", release, architecture, root, *OTHER_PACKAGES], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=600, check=False)
+    except (OSError, subprocess.SubprocessError) as why:
+        print(f"left out: Debian {release}: {why}")
+        return None
+    if done.returncode != 0:
+        print(f"left out: Debian {release}: {' '.join((done.stdout + done.stderr).split())[:300]}")
+        return None
+    return root
+
+
 def of_other_system(maker, root):
     """The same programs with the C library of another release: its loader is their interpreter. Go has no C library."""
-    root = Path(root).resolve()
     loaders = sorted(root.glob("lib64/ld-linux*.so.*")) + sorted(root.glob("lib/ld-linux*.so.*"))
     folders = sorted(str(p.parent) for p in root.glob("usr/lib/*/libc.so.6"))
-    if not loaders or not folders:
-        raise SystemExit(f"hangs.py: {root} has no C library: tools/debian_root.sh RELEASE ARCHITECTURE {root} libc6 libc6-dev libgcc-s1 python3")
     linked = [f"-Wl,--dynamic-linker={loaders[0]}", f"-Wl,-rpath,{folders[0]}"]
     python = root / "usr" / "bin" / "python3"
 
@@ -534,7 +551,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=look.TREE / "build" / "release")
     parser.add_argument("--of", default="glibc,generated,static,musl", help="variants, or all")
-    parser.add_argument("--glibc", metavar="FOLDER", help="a Debian system in a folder, with another C library")
+    parser.add_argument("--debian", metavar="RELEASE", help="with the C library of another release")
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--short", action="store_true", help="without the cases that are looked at for long")
     parser.add_argument("--keep", metavar="FOLDER", help="write each report and page there")
@@ -545,9 +562,12 @@ def main():
         Path(options.keep).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="usher-waits-") as folder:
         maker = Maker(options, folder)
-        lines = run(options, list(of_other_system(maker, options.glibc) if options.glibc else of_this_system(maker)))
+        root = other_system(options.debian) if options.debian else None
+        if options.debian and not root:
+            return SKIPPED
+        lines = run(options, list(of_other_system(maker, root) if root else of_this_system(maker)))
     print_lines(lines, options.quiet)
-    print_counts(lines, f"glibc of {options.glibc}" if options.glibc else " ".join(platform.libc_ver()))
+    print_counts(lines, f"glibc of {options.debian}" if options.debian else " ".join(platform.libc_ver()))
     bad = [running.name for running, (word, _, _) in lines if not expected(running, word)]
     if not lines:
         print("no case of this name", file=sys.stderr)
