@@ -178,7 +178,7 @@ class Maker:
                          env={"GO111MODULE": "off"})
 
 
-OTHER_PACKAGES = ["libc6", "libc6-dev", "libgcc-s1", "python3"]
+OTHER_PACKAGES = ["libc6", "libc6-dev", "libgcc-s1", "libstdc++6", "zlib1g", "python3"]
 FRAMED = "-fno-omit-frame-pointer"
 
 
@@ -186,20 +186,35 @@ def of_this_system(maker):
     def in_c(case):
         return [maker.c("waits", "waits.c"), case]
 
-    def java(_):
-        maker.make("Waits.class", "javac", "-d", str(maker.folder), "Waits.java")
-        if not shutil.which("java"):
-            raise LeftOut("no java")
-        return ["java", "-Xmx64m", "-cp", str(maker.folder), "Waits"]
-
     yield Variant("glibc", PROGRAMS_IN_C, in_c)
     yield Variant("generated", [GENERATED], lambda _: [maker.c("generated", "generated.c", FRAMED)])
     yield Variant("static", STATIC, lambda case: [maker.c("waits-static", "waits.c", "-static"), case.removeprefix("static-")])
     yield Variant("musl", musl_cases(), lambda case: [maker.c("waits-musl", "waits.c", compiler="musl-gcc"), case], libc="musl")
     yield Variant("rust", RUST, lambda case: [rust(maker, "waits-rust"), case], libc="")
     yield Variant("go", GO, lambda case: [maker.go_program(), case], libc="")
-    yield Variant("java", JAVA, java)
+    yield Variant("java", JAVA, lambda _: java_program(maker))
     yield Variant("python", PYTHON, lambda _: [sys.executable, str(look.SOURCES / "waits.py")])
+
+
+def java_program(maker):
+    maker.make("Waits.class", "javac", "-d", str(maker.folder), "Waits.java")
+    java = shutil.which("java")
+    if not java:
+        raise LeftOut("no java")
+    return [str(Path(java).resolve()), "-Xmx64m", "-cp", str(maker.folder), "Waits"]
+
+
+def in_root(root, command, folder):
+    """Returns the command in another root directory, which has this system's Java and the folder at their own paths. Java
+    finds its files by the path of its program, so the loader of the other system cannot start it."""
+    apart = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    if subprocess.run([*apart, "true"], capture_output=True, timeout=60, check=False).returncode != 0:
+        raise LeftOut("no right to give Java another root directory")
+    home = str(Path(command[0]).parents[1])
+    script = "set -e; root=$1; shift; mkdir -p $root/proc; mount -t proc proc $root/proc\n"
+    for mounted in (home, *(p for p in map(str, Path("/etc").glob("java-*"))), str(folder)):
+        script += f"mkdir -p $root{mounted}; mount --bind {mounted} $root{mounted}\n"
+    return [*apart, "sh", "-c", script + 'exec chroot $root "$@"', "sh", str(root), *command]
 
 
 def rust(maker, name, *more):
@@ -244,15 +259,15 @@ def of_other_system(maker, root):
             raise LeftOut(f"no python3 in {root.name}")
         return [str(loaders[0]), "--library-path", folders[0], str(python), str(look.SOURCES / "waits.py")]
 
-    def no_java(_):
-        raise LeftOut("a Java with another C library needs a root directory of its own")
+    def java(_):
+        return in_root(root, java_program(maker), maker.folder)
 
     yield Variant("glibc", PROGRAMS_IN_C, lambda case: [maker.c("waits-other", "waits.c", *linked), case])
     yield Variant("generated", [GENERATED], lambda _: [maker.c("generated-other", "generated.c", FRAMED, *linked)])
     yield Variant("static", STATIC, static)
     yield Variant("rust", RUST, lambda case: [rust(maker, "waits-rust-other", *(f"-Clink-arg={word}" for word in linked)), case], libc="")
     yield Variant("go", GO, lambda case: [maker.go_program(), case], libc="")
-    yield Variant("java", JAVA, no_java)
+    yield Variant("java", JAVA, java)
     yield Variant("python", PYTHON, of_python, env={"PYTHONHOME": str(root / "usr")})
 
 
