@@ -178,6 +178,8 @@ class Maker:
                          env={"GO111MODULE": "off"})
 
 
+# In a PID namespace of its own, as in a container: the words have the ids of that namespace.
+IN_NAMESPACE = ("mutex-recursive", "mutex-pi", "mutex-shared", "deadlock-2", "rwlock-reader", "join")
 OTHER_PACKAGES = ["libc6", "libc6-dev", "libgcc-s1", "libstdc++6", "zlib1g", "python3"]
 FRAMED = "-fno-omit-frame-pointer"
 
@@ -189,6 +191,7 @@ def of_this_system(maker):
     yield Variant("glibc", PROGRAMS_IN_C, in_c)
     yield Variant("generated", [GENERATED], lambda _: [maker.c("generated", "generated.c", FRAMED)])
     yield Variant("static", STATIC, lambda case: [maker.c("waits-static", "waits.c", "-static"), case.removeprefix("static-")])
+    yield Variant("namespace", [c for c in PROGRAMS_IN_C if c.name in IN_NAMESPACE], lambda case: in_namespace([maker.c("waits", "waits.c"), case]))
     yield Variant("musl", musl_cases(), lambda case: [maker.c("waits-musl", "waits.c", compiler="musl-gcc"), case], libc="musl")
     yield Variant("rust", RUST, lambda case: [rust(maker, "waits-rust"), case], libc="")
     yield Variant("go", GO, lambda case: [maker.go_program(), case], libc="")
@@ -215,6 +218,13 @@ def in_root(root, command, folder):
     for mounted in (home, *(p for p in map(str, Path("/etc").glob("java-*"))), str(folder)):
         script += f"mkdir -p $root{mounted}; mount --bind {mounted} $root{mounted}\n"
     return [*apart, "sh", "-c", script + 'exec chroot $root "$@"', "sh", str(root), *command]
+
+
+def in_namespace(command):
+    apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    if subprocess.run([*apart, "true"], capture_output=True, timeout=60, check=False).returncode != 0:
+        raise LeftOut("no right to make a PID namespace")
+    return [*apart, *command]
 
 
 def rust(maker, name, *more):
@@ -295,7 +305,14 @@ class Running:
         except ValueError:
             self.trouble = f"the program does not get into its state: {line.strip()!r}"
             return
-        self.await_sleep()
+        if self.variant.name != "namespace":  # of a namespace only the process knows its own threads' ids
+            self.await_sleep()
+
+    def pid(self):
+        """The id of the process here: that of unshare's child, if it is in a namespace."""
+        if self.variant.name != "namespace":
+            return self.said["pid"]
+        return int(Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children").read_text(encoding="ascii").split()[0])
 
     def await_sleep(self):
         """Waits until each waiter was found in the same call twice; without /proc/PID/syscall the program's word counts."""
@@ -354,7 +371,12 @@ class Verdict:
         return "FALSE" if self.false else "incomplete" if self.missing else "named"
 
 
-def check(case, libc, said, report):
+def own_ids(report):
+    """Returns the ids in the process's own PID namespace, by the ids here."""
+    return {t["tid"]: t["own_tid"] for t in report.get("threads", []) if "own_tid" in t}
+
+
+def check(case, libc, said, report, ids):
     """Compares a report with what the program said about itself."""
     v = Verdict()
     threads = {t["tid"]: t for t in said["threads"]}
@@ -378,7 +400,7 @@ def check(case, libc, said, report):
         v.holder = not missing and all(found[w["tid"]][0]["holder"] is not None for w in waiters)
         if found and not v.holder:
             v.missing.append("holder not named")
-    check_findings(case, said, report, v)
+    check_findings(case, said, report, ids, v)
     return v
 
 
@@ -428,7 +450,7 @@ def check_holder(case, said, waiter, holder, v):
         right.append(wanted["pid"])  # the kernel names the process only
     if look.own(holder) not in right:
         v.false.append(f"{look.own(holder)} is not the holder" + (f", {wanted['tid']} is" if wanted else ": there is none"))
-    elif (holder["pid"] or said["pid"]) != wanted["pid"] and look.own(holder, "pid") != wanted["pid"]:
+    elif (look.own(holder, "pid") or said["pid"]) != wanted["pid"]:
         v.false.append(f"the holder's process is {wanted['pid']}, not {holder['pid']}")
 
 
@@ -453,11 +475,11 @@ def check_stacks(case, said, found, v):
     v.missing = list(dict.fromkeys(v.missing))
 
 
-def check_findings(case, said, report, v):
+def check_findings(case, said, report, ids, v):
     tids = [t["tid"] for t in said["threads"]]
     circle = sorted(t["tid"] for t in said["threads"] if t["role"] == "waiter")
     for finding in report["findings"]:
-        what, named = finding["what"], sorted(finding["threads"])
+        what, named = finding["what"], sorted(ids.get(tid, tid) for tid in finding["threads"])
         if what == "chain":
             if not case.other_waiters and not set(named) <= {*tids, said["pid"]}:
                 v.false.append(f"a chain of {named}")
@@ -485,14 +507,20 @@ def check_chain(case, said, chain, v):
             v.false.append(f"{tid} does not wait for {following}")
 
 
-def check_page(case, said, page, v):
+def check_page(case, said, page, ids, v):
     v.false += [f"page: {error}" for error in look.errors_of_page(page)]
-    absent = [str(t["tid"]) for t in said["threads"] if t["role"] == "waiter" and str(t["tid"]) not in page]
+    shown = set(re.findall(r"\d+", page))
+    here = {own: tid for tid, own in ids.items()}
+
+    def is_shown(tid):
+        return str(tid) in shown or str(here.get(tid)) in shown
+
+    absent = [str(t["tid"]) for t in said["threads"] if t["role"] == "waiter" and not is_shown(t["tid"])]
     if absent:
         v.missing.append(f"page: no waiter {', '.join(absent)}")
     if v.holder and not case.other_waiters:
         holders = {case.who(t, said["threads"])["tid"] for t in said["threads"] if t["role"] == "waiter"}
-        if lost := [str(h) for h in sorted(holders) if str(h) not in page]:
+        if lost := [str(h) for h in sorted(holders) if not is_shown(h)]:
             v.missing.append(f"page: no holder {', '.join(lost)}")
 
 
@@ -503,15 +531,16 @@ def judge(top, running, schema, keep):
     if running.trouble:
         left_out = running.trouble.startswith("left out")
         return ("left out" if left_out else "FAILED"), None, running.trouble.removeprefix("left out: ")
-    done = look.look_at(top, running.said["pid"], running.case.seconds)
+    done = look.look_at(top, running.pid(), running.case.seconds)
     if keep:
         file = Path(keep) / re.sub(r"[^\w.-]+", "_", running.name)
         Path(f"{file}.json").write_text(json.dumps({"said": running.said, "report": done.report}, indent=1), encoding="utf-8")
         Path(f"{file}.txt").write_text(done.page + done.error, encoding="utf-8")
     if done.trouble or done.status != 0:
         return "FAILED", None, f"{done.trouble} (status {done.status}): {' '.join(done.error.split())[:200]}"
-    verdict = check(running.case, running.variant.libc, running.said, done.report)
-    check_page(running.case, running.said, done.page, verdict)
+    ids = own_ids(done.report)
+    verdict = check(running.case, running.variant.libc, running.said, done.report, ids)
+    check_page(running.case, running.said, done.page, ids, verdict)
     if schema:
         verdict.false += [f"schema: {e.json_path}: {e.message[:100]}" for e in list(schema.iter_errors(done.report))[:3]]
     return verdict.word(), verdict, "; ".join(verdict.false + verdict.missing)
@@ -565,7 +594,7 @@ def counts(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=look.TREE / "build" / "release")
-    parser.add_argument("--of", default="glibc,generated,static,musl", help="variants, or all")
+    parser.add_argument("--of", default="glibc,generated,static,namespace,musl", help="variants, or all")
     parser.add_argument("--debian", metavar="RELEASE", help="with the C library of another release")
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--short", action="store_true", help="without the cases that are looked at for long")

@@ -29,7 +29,7 @@ def case(name):
 
 
 def check(seen, name="mutex-normal", said=None):
-    return hangs.check(case(name), "glibc", said or SAID, seen)
+    return hangs.check(case(name), "glibc", said or SAID, seen, hangs.own_ids(seen))
 
 
 class Hangs(unittest.TestCase):
@@ -87,6 +87,13 @@ class Hangs(unittest.TestCase):
         wrong = copy.deepcopy(right)
         wrong["waits"][0]["holder"]["tid"] = 2
         self.assert_false(check(wrong, "deadlock-2", said), "2 is not the holder, 3 is")
+
+    def test_ids_of_a_namespace(self):
+        seen = report(holder={"tid": 102, "own_tid": 2, "pid": None, "stack": stack("holds_mutex")},
+                      waiters=[{"tid": 103, "own_tid": 3, "stack": stack("locks_mutex")}])
+        seen["threads"] = [{"tid": 102, "own_tid": 2}, {"tid": 103, "own_tid": 3}]
+        seen["findings"] = [{"what": "chain", "text": "", "threads": [103, 102]}]
+        self.assertEqual(check(seen).word(), "named")
 
     def test_an_object_that_names_no_holder(self):
         self.assert_false(check(report(what="semaphore", holder={"tid": 5, "pid": None, "stack": STACK}), "semaphore",
