@@ -191,7 +191,7 @@ def of_this_system(maker):
     yield Variant("glibc", PROGRAMS_IN_C, in_c)
     yield Variant("generated", [GENERATED], lambda _: [maker.c("generated", "generated.c", FRAMED)])
     yield Variant("static", STATIC, lambda case: [maker.c("waits-static", "waits.c", "-static"), case.removeprefix("static-")])
-    yield Variant("namespace", [c for c in PROGRAMS_IN_C if c.name in IN_NAMESPACE], lambda case: in_namespace([maker.c("waits", "waits.c"), case]))
+    yield Variant("namespace", [replace(c, row=False) for c in PROGRAMS_IN_C if c.name in IN_NAMESPACE], lambda case: in_namespace([maker.c("waits", "waits.c"), case]))
     yield Variant("musl", musl_cases(), lambda case: [maker.c("waits-musl", "waits.c", compiler="musl-gcc"), case], libc="musl")
     yield Variant("rust", RUST, lambda case: [rust(maker, "waits-rust"), case], libc="")
     yield Variant("go", GO, lambda case: [maker.go_program(), case], libc="")

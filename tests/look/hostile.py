@@ -33,6 +33,7 @@ CAPACITY = 1 << 19
 NAMES, NAMED, BEGINS, ENDS, EXECUTES = range(1, 6)
 READY_LIMIT = 50
 LOOKS_PER_PROCESS = 6
+DURATIONS = (0.05, 0.1, 0.2, 0.4, 0.8)  # of looks, seconds
 
 
 @dataclass
@@ -159,7 +160,7 @@ def look_at_one(top, program, seed, looks, schema):
             return [([f"seed {seed}: the program does not start"], 0)]
         done = []
         for i in itertools.takewhile(lambda _: process.is_alive(), range(looks)):
-            done.append((i, look.look_at(top, process.popen.pid)))
+            done.append((i, look.look_at(top, process.popen.pid, DURATIONS[(seed + i) % len(DURATIONS)])))
         process.kill()
         truth = Truth.of(read_log(process.log))
     finally:

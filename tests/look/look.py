@@ -35,9 +35,9 @@ def page_options(pid, report, seconds):
     return ["--once", "--json", str(report), *(["--duration", str(seconds)] if seconds else []), str(pid)]
 
 
-def live_options(pid, hertz=20):
-    """Looks until it is ended."""
-    return ["--batch", "1000000", "--period", str(1000 // hertz), str(pid)]
+def live_options(pid):
+    """Looks twenty times a second and writes a table each second, until it is ended."""
+    return ["--batch", "1000000", "--period", "1", str(pid)]
 
 
 def schema():
