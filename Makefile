@@ -3,7 +3,6 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
-LOOKS ?= 10000
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
 .PHONY: pages help deps clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak look-hostile fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim man format check-format tidy install deb clean
@@ -203,6 +202,7 @@ SOAK_SECONDS ?= 600
 soak: build ## test| random traffic under every lock; SOAK_SECONDS=600
 	@python3 tests/soak/run.py --build $(BUILD) --seconds $(SOAK_SECONDS) $(if $(SECONDS_PER_LOCK),--seconds-per-lock $(SECONDS_PER_LOCK))
 
+LOOKS ?= 10000
 look-hostile: build ## test| hostile processes under usher top; LOOKS=10000
 	@python3 tests/look/hostile.py --build $(BUILD) --programs $(BUILD)/tests/look --looks $(LOOKS)
 

@@ -114,6 +114,11 @@ RUST = [
     Case("rust-condvar", ("condition",), None, "Rust std", row=True),
     Case("rust-rwlock", ("rwlock",), None, "Rust std"),
 ]
+PARKING_LOT = [
+    Case("parking-lot-mutex", ("mutex",), None, "parking_lot"),
+    Case("parking-lot-condvar", ("condition",), None, "parking_lot"),
+    Case("parking-lot-rwlock", ("rwlock",), None, "parking_lot"),
+]
 # Of runtimes `kind` has the object in words; `what` may be that of the C library's object below.
 GO = [
     Case("go-channel", ("futex", "call", "condition"), ".*chan.*", "Go", row=True, needs=("runtime.futex", "runtime.futex.abi0"), other_waiters=True),
@@ -154,28 +159,36 @@ class Maker:
     def __init__(self, options, folder):
         self.options, self.folder, self.done, self.mutex = options, Path(folder), {}, threading.Lock()
 
-    def make(self, name, tool, *words, env=None):
+    def make(self, name, tool, *words, has_own_output=False, env=None):
         """Returns the path of the made program."""
         with self.mutex:
             if name not in self.done:
-                self.done[name] = self.compile(name, tool, words, env)
+                self.done[name] = self.compile(tool, words if has_own_output else [*words, "-o", str(self.folder / name)], env)
         if isinstance(self.done[name], LeftOut):
             raise self.done[name]
         return str(self.folder / name)
 
-    def compile(self, name, tool, words, env):
+    @staticmethod
+    def compile(tool, words, env):
         if not shutil.which(tool):
             return LeftOut(f"no {tool}")
-        done = subprocess.run([tool, *words, *([] if {"-d", "-o"} & set(words) else ["-o", str(self.folder / name)])], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        done = subprocess.run([tool, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=300, check=False, cwd=look.SOURCES, env={**os.environ, **(env or {})})
         return None if done.returncode == 0 else LeftOut(f"{tool} failed: {' '.join((done.stderr or done.stdout).split())[:200]}")
 
     def c(self, name, source, *more, compiler="cc"):
         return self.make(name, compiler, "-std=gnu11", "-O2", "-g", source, *more, "-pthread")
 
+    def parking_lot(self):
+        """Cargo gets the crates that its lock file names; without a network the cases are left out."""
+        folder = self.folder / "parking_lot"
+        self.make("parking_lot/release/waits_parking_lot", "cargo", "build", "--quiet", "--release", "--locked", "--manifest-path", "parking_lot/Cargo.toml",
+                  "--target-dir", str(folder), has_own_output=True)
+        return str(folder / "release" / "waits_parking_lot")
+
     def go_program(self):
         return self.make("waits-go", "go", "build", "-o", str(self.folder / "waits-go"), "waits.go",
-                         env={"GO111MODULE": "off"})
+                         has_own_output=True, env={"GO111MODULE": "off"})
 
 
 # In a PID namespace of its own, as in a container: the words have the ids of that namespace.
@@ -194,13 +207,14 @@ def of_this_system(maker):
     yield Variant("namespace", [replace(c, row=False) for c in PROGRAMS_IN_C if c.name in IN_NAMESPACE], lambda case: in_namespace([maker.c("waits", "waits.c"), case]))
     yield Variant("musl", musl_cases(), lambda case: [maker.c("waits-musl", "waits.c", compiler="musl-gcc"), case], libc="musl")
     yield Variant("rust", RUST, lambda case: [rust(maker, "waits-rust"), case], libc="")
+    yield Variant("parking_lot", PARKING_LOT, lambda case: [maker.parking_lot(), case], libc="")
     yield Variant("go", GO, lambda case: [maker.go_program(), case], libc="")
     yield Variant("java", JAVA, lambda _: java_program(maker))
     yield Variant("python", PYTHON, lambda _: [sys.executable, str(look.SOURCES / "waits.py")])
 
 
 def java_program(maker):
-    maker.make("Waits.class", "javac", "-d", str(maker.folder), "Waits.java")
+    maker.make("Waits.class", "javac", "-d", str(maker.folder), "Waits.java", has_own_output=True)
     java = shutil.which("java")
     if not java:
         raise LeftOut("no java")
