@@ -202,8 +202,9 @@ SOAK_SECONDS ?= 600
 soak: build ## test| random traffic under every lock; SOAK_SECONDS=600
 	@python3 tests/soak/run.py --build $(BUILD) --seconds $(SOAK_SECONDS) $(if $(SECONDS_PER_LOCK),--seconds-per-lock $(SECONDS_PER_LOCK))
 
+# Hostile processes under usher top.
 LOOKS ?= 10000
-look-hostile: build ## test| hostile processes under usher top; LOOKS=10000
+look-hostile: build
 	@python3 tests/look/hostile.py --build $(BUILD) --programs $(BUILD)/tests/look --looks $(LOOKS)
 
 # Runs each target of tests/fuzz for FUZZ_SECONDS under libFuzzer with AddressSanitizer and UBSan; status 1 if one finds an error. Kept
