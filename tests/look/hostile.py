@@ -98,7 +98,9 @@ def false_holders(report, truth, began, ended):
         tid = holder["tid"]
         if not Truth.during(truth.named.get((address, tid), []), began, ended):
             found.append(f"{tid} holds {address:#x}: the word did not name it")
-        elif not holder["pid"] and not Truth.during(truth.threads.get(tid, []), began, ended):
+        elif holder["pid"]:
+            found.append(f"a thread of process {holder['pid']} holds {address:#x}: the memory is not shared")
+        elif not Truth.during(truth.threads.get(tid, []), began, ended):
             found.append(f"{tid} holds {address:#x}: the process has no such thread")
     return found
 

@@ -140,6 +140,10 @@ class Truth(unittest.TestCase):
         """A word that names a thread which the process does not have."""
         self.assertTrue(self.said(1, [(1, self.A, 5, 1, hostile.NAMES, 1)]))
 
+    def test_a_forged_process(self):
+        """The program's memory is private: no thread of another process can hold a lock in it."""
+        self.assertTrue(self.said(5, [(1, self.A, 5, 5, hostile.NAMES, 1)], pid=7))
+
     def test_an_exec_ends_everything(self):
         self.assertTrue(self.said(5, [(1, self.A, 5, 5, hostile.NAMES, 1), (5, 0, 5, 0, hostile.EXECUTES, 1)]))
 
