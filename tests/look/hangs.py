@@ -438,8 +438,8 @@ def check_waiter(case, libc, said, threads, wait, waiter, v):
     tid = look.own(waiter)
     thread = threads.get(tid)
     if thread is None or thread["role"] != "waiter":
-        # The program's main thread and its holders sleep in pause or read.
-        if wait["what"] not in ("call", "unknown"):
+        # The main thread and the holders of a program in C sleep in pause or read.
+        if not case.other_waiters and wait["what"] not in ("call", "unknown"):
             v.false.append(f"thread {tid} waits for no {wait['what']}")
         return
     if wait["what"] not in case.what and wait["what"] not in NOT_SAID:

@@ -100,10 +100,14 @@ def width(line):
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
 
 
+TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
 def hostile_characters(text):
-    """Returns the characters of a text that a terminal or a reader takes for more than a letter: control characters, and
-    those that change the direction of writing or cannot be seen."""
-    return sorted({f"U+{ord(c):04X}" for c in text if c not in "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")})
+    """Returns the characters of a text that a terminal takes for more than a letter: control characters, and those that
+    change the direction of writing or end a line."""
+    return sorted({f"U+{ord(c):04X}" for c in text if c != "\n" and
+                   (unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(c) in TURNS or c in "\u061c\u200e\u200f")})
 
 
 def errors_of_page(page):

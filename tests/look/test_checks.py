@@ -107,7 +107,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(len(look.errors_of_page("字" * 41)), 1)
 
     def test_characters(self):
-        for text in ("\x1b[2J", "\r", "\x7f", "\x9b", "\u202e", "\u200b", "\u2028", "a\tb"):
+        for text in ("\x1b[2J", "\r", "\x7f", "\x9b", "\u202e", "\u200f", "\u2028", "a\tb"):
             self.assertTrue(look.errors_of_page(text), repr(text))
 
     def test_functions(self):
