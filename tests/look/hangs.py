@@ -99,10 +99,12 @@ PROGRAMS_IN_C = [
     Case("rwlock-reader", ("rwlock",), holder="word", row=True),
     Case("condition-wait", ("condition",), row=True),
     Case("condition-timedwait", ("condition",)),
+    Case("condition-relock", ("mutex",), holder="word"),
     Case("semaphore", ("semaphore",), row=True),
     Case("join", ("join",), None, holder="word", row=True),
     Case("barrier", ("barrier",), row=True),
     Case("once", ("once",), None, row=True),
+    Case("event-in-once", NOT_SAID, None, library=None),
     Case("flock", ("file_lock",), None, library=None, holder="process", row=True),
     Case("fcntl", ("file_lock",), None, library=None, holder="process"),
     Case("pipe", ("call",), ".*pipe.*", library=None, row=True),
@@ -126,12 +128,12 @@ GO = [
     Case("go-mutex", ("futex", "mutex", "semaphore"), ".*([Mm]utex|semaphore).*", "Go", row=True, needs=("runtime.futex", "runtime.futex.abi0"), other_waiters=True),
 ]
 JAVA = [Case("java-monitor", ("futex", "mutex", "condition"), "(?=.*monitor)(?!.*Object.wait).*", "Java", row=True, needs=("ObjectMonitor::enter",), other_waiters=True)]
-PYTHON = [Case("python-lock", ("futex", "mutex", "semaphore"), ".*(lock|PyMutex).*", "CPython", row=True,
+PYTHON = [Case("python-lock", ("futex", "mutex", "semaphore"), ".*(lock|PyMutex|[Pp]ark).*", "CPython", row=True,
                needs=("PyThread_acquire_lock_timed", "_PyMutex_LockTimed", "_PySemaphore_Wait", "_PyParkingLot_Park"), other_waiters=True)]
 # musl: the words of a normal mutex, of a read-write lock and of a joined thread do not name their holder.
 OF_MUSL = {"mutex-normal": {"holder": "none", "row": True}, "mutex-recursive": {"row": True}, "condition-wait": {"row": True},
            "semaphore": {"row": True}, "mutex-shared": {"holder": "none"}, "rwlock-reader": {"holder": "none"}, "join": {"holder": "none"}}
-NOT_OF_MUSL = ("mutex-adaptive", "lost-wakeup", "deadlock-self")
+NOT_OF_MUSL = ("mutex-adaptive", "lost-wakeup", "deadlock-self", "condition-relock")
 # Not known so far to be possible: (variant, case). The reason stands beside each.
 INCOMPLETE = {
     ("go", "go-channel"): "the object is in the goroutine, which no word of the thread leads to",
@@ -152,6 +154,7 @@ class Variant:
     command: object  # case name -> the command's words; may raise LeftOut
     env: dict = field(default_factory=dict)
     libc: str = "glibc"
+    has_tables: bool = True  # unwind tables of all code: without them functions that are missing on a stack are only mentioned
 
 
 class Maker:
@@ -204,9 +207,9 @@ def of_this_system(maker):
 
     yield Variant("glibc", PROGRAMS_IN_C, in_c)
     yield Variant("generated", [GENERATED], lambda _: [maker.c("generated", "generated.c", FRAMED)])
-    yield Variant("static", STATIC, lambda case: [maker.c("waits-static", "waits.c", "-static"), case.removeprefix("static-")])
+    yield Variant("static", STATIC, lambda case: [maker.c("waits-static", "waits.c", "-static"), case.removeprefix("static-")], has_tables=False)
     yield Variant("namespace", [replace(c, row=False) for c in PROGRAMS_IN_C if c.name in IN_NAMESPACE], lambda case: in_namespace([maker.c("waits", "waits.c"), case]))
-    yield Variant("musl", musl_cases(), lambda case: [maker.c("waits-musl", "waits.c", compiler="musl-gcc"), case], libc="musl")
+    yield Variant("musl", musl_cases(), lambda case: [maker.c("waits-musl", "waits.c", compiler="musl-gcc"), case], libc="musl", has_tables=False)
     yield Variant("rust", RUST, lambda case: [rust(maker, "waits-rust"), case], libc="")
     yield Variant("parking_lot", PARKING_LOT, lambda case: [maker.parking_lot(), case], libc="")
     yield Variant("go", GO, lambda case: [maker.go_program(), case], libc="")
@@ -289,7 +292,7 @@ def of_other_system(maker, root):
 
     yield Variant("glibc", PROGRAMS_IN_C, lambda case: [maker.c("waits-other", "waits.c", *linked), case])
     yield Variant("generated", [GENERATED], lambda _: [maker.c("generated-other", "generated.c", FRAMED, *linked)])
-    yield Variant("static", STATIC, static)
+    yield Variant("static", STATIC, static, has_tables=False)
     yield Variant("rust", RUST, lambda case: [rust(maker, "waits-rust-other", *(f"-Clink-arg={word}" for word in linked)), case], libc="")
     yield Variant("go", GO, lambda case: [maker.go_program(), case], libc="")
     yield Variant("java", JAVA, java)
@@ -380,6 +383,7 @@ class Verdict:
     kind: bool = False     # of each waiter
     holder: bool = None    # None: no word names it
     stack: bool = False
+    absent: list = field(default_factory=list)  # functions that are not on a stack
     as_said: str = ""
 
     def word(self):
@@ -470,7 +474,6 @@ def check_holder(case, said, waiter, holder, v):
 
 
 def check_stacks(case, said, found, v):
-    v.stack = bool(found)
     for tid, (wait, waiter) in found.items():
         thread = next(t for t in said["threads"] if t["tid"] == tid)
         functions = thread["function"].split() if not case.other_waiters else []
@@ -478,16 +481,15 @@ def check_stacks(case, said, found, v):
         if case.needs and not any(look.has_function(waiter["stack"], f) for f in case.needs):
             absent.append(" or ".join(case.needs))
         if absent:
-            v.stack = False
-            v.missing.append(f"{', '.join(absent)} not on the stack of waiter {tid}")
+            v.absent.append(f"{', '.join(absent)} not on the stack of waiter {tid}")
         holder = wait["holder"]
         if holder and case.holder == "word" and not case.other_waiters:
             of_holder = next((t for t in said["threads"] if t["tid"] == look.own(holder)), None)
             # Another process's stack is not the process's that is looked at.
             if of_holder and of_holder["pid"] == said["pid"] and not look.has_function(holder["stack"], of_holder["function"]):
-                v.stack = False
-                v.missing.append(f"{of_holder['function']} not on the stack of holder {of_holder['tid']}")
-    v.missing = list(dict.fromkeys(v.missing))
+                v.absent.append(f"{of_holder['function']} not on the stack of holder {of_holder['tid']}")
+    v.absent = list(dict.fromkeys(v.absent))
+    v.stack = bool(found) and not v.absent
 
 
 def check_findings(case, said, report, ids, v):
@@ -558,7 +560,9 @@ def judge(top, running, schema, keep):
     check_page(running.case, running.said, done.page, ids, verdict)
     if schema:
         verdict.false += [f"schema: {e.json_path}: {e.message[:100]}" for e in list(schema.iter_errors(done.report))[:3]]
-    return verdict.word(), verdict, "; ".join(verdict.false + verdict.missing)
+    if running.variant.has_tables:
+        verdict.missing += verdict.absent
+    return verdict.word(), verdict, "; ".join(dict.fromkeys(verdict.false + verdict.missing + verdict.absent))
 
 
 def run(options, variants):

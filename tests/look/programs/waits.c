@@ -302,6 +302,25 @@ static const void* condition_timedwait(void) {
   return &condition;
 }
 
+#ifdef __GLIBC__
+static kept void* signals_and_keeps_mutex(void* nothing) {
+  pthread_mutex_lock(&mutex);
+  pthread_cond_signal(&condition);
+  now_holds();
+  sleep_for_ever();
+  return nothing;
+}
+
+/* A waiter that was signalled waits for the mutex, inside of pthread_cond_wait. */
+static const void* condition_relock(void) {
+  WAITER(awaits_condition, &condition);
+  await_waiters();
+  HOLDER(signals_and_keeps_mutex, NULL);
+  while (*(volatile int*)&mutex.__data.__lock != 2) usleep(500);
+  return &mutex;
+}
+#endif
+
 static sem_t semaphore;
 
 static kept void* awaits_semaphore(void* s) {
@@ -373,6 +392,22 @@ static const void* once(void) {
   HOLDER(calls_once_first, &once_only);
   WAITER(calls_once_second, &once_only);
   return &once_only;
+}
+
+static kept void awaits_event_in_once(void) {
+  awaits_event(&event_word);
+}
+
+static kept void* calls_once(void* o) {
+  pthread_once(o, awaits_event_in_once);
+  not_the_last_call();
+  return o;
+}
+
+/* The function that pthread_once calls waits for something else. */
+static const void* event_in_once(void) {
+  WAITER(calls_once, &once_only);
+  return &event_word;
 }
 
 /* ---- waits in the kernel ---- */
@@ -453,6 +488,7 @@ static const struct {
     {"mutex-adaptive", mutex_adaptive},
     {"lost-wakeup", lost_wakeup},
     {"deadlock-self", deadlock_self},
+    {"condition-relock", condition_relock},
 #endif
     {"mutex-pi", mutex_pi},
     {"mutex-robust", mutex_robust},
@@ -470,6 +506,7 @@ static const struct {
     {"join", join},
     {"barrier", barrier_without_third},
     {"once", once},
+    {"event-in-once", event_in_once},
     {"flock", flock_wait},
     {"fcntl", fcntl_wait},
     {"pipe", pipe_read},
