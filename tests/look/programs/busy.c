@@ -1,5 +1,5 @@
 /* Threads that lock, wait and compute, with a counter of what they do: `busy THREADS FILE`. The counters are in FILE, which
- * cost.py reads: operations; the longest time, in ns, that a thread of the first eight needed for a piece of computing, since
+ * cost.py reads: operations; the longest time, in ns, that a thread needed for a piece of computing, since
  * the last time that somebody wrote 0 there. Ends after ten minutes, or with its parent. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { lock_count = 8, timed_threads = 8, line = 8 };
+enum { lock_count = 8, computing_threads = 4, line = 8 };
 
 struct counters {
   _Atomic uint64_t operations, longest_gap;
@@ -25,7 +25,7 @@ static pthread_mutex_t locks[lock_count];
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
 static uint64_t queued;
-static const struct timespec little = {.tv_nsec = 5000000};
+static struct timespec some_time; /* longer with more threads: at all numbers some ten threads are ready to run */
 
 static void compute(unsigned rounds) {
   for (unsigned i = 0; i < rounds; i++) __asm__ volatile("");
@@ -46,7 +46,7 @@ static void* locking(void* of) {
     pthread_mutex_unlock(m);
     compute(2000);
     counters->operations++;
-    if (n % 64 == 0) nanosleep(&little, NULL);
+    if (n % 64 == 0) nanosleep(&some_time, NULL);
   }
   return NULL;
 }
@@ -75,21 +75,20 @@ static void* consuming(void* nothing) {
   return nothing;
 }
 
-static void* computing(void* of) {
-  const int is_timed = (uintptr_t)of < timed_threads * line;
+static void* computing(void* nothing) {
   for (;;) {
     const uint64_t begin = now();
     compute(4000);
     counters->operations++;
     const uint64_t gap = now() - begin;
     uint64_t longest = counters->longest_gap;
-    while (is_timed && gap > longest && !atomic_compare_exchange_weak(&counters->longest_gap, &longest, gap)) continue;
+    while (gap > longest && !atomic_compare_exchange_weak(&counters->longest_gap, &longest, gap)) continue;
   }
-  return NULL;
+  return nothing;
 }
 
 static void* sleeping(void* nothing) {
-  for (;;) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+  for (;;) nanosleep(&some_time, NULL);
   return nothing;
 }
 
@@ -102,7 +101,9 @@ int main(int argc, char** argv) {
   counters = mmap(NULL, sizeof *counters, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (counters == MAP_FAILED) return 2;
   for (int i = 0; i < lock_count; i++) pthread_mutex_init(&locks[i], NULL);
-  /* Of eight threads three lock, two take from a queue, two sleep, one computes; one thread of all fills the queue. */
+  some_time.tv_sec = threads * 50000L / 1000000000;
+  some_time.tv_nsec = threads * 50000L % 1000000000;
+  /* Of eight threads three lock, two take from a queue, and the others sleep; four of all compute, and one fills the queue. */
   static void* (*const does[])(void*) = {locking,   consuming, sleeping, locking,
                                          computing, consuming, sleeping, locking};
   pthread_attr_t small;
@@ -110,7 +111,12 @@ int main(int argc, char** argv) {
   pthread_attr_setstacksize(&small, 65536);
   for (intptr_t i = 0; i < threads; i++) {
     pthread_t thread;
-    if (pthread_create(&thread, &small, i == 0 ? producing : does[i % line], (void*)i) != 0) abort();
+    if (pthread_create(&thread, &small,
+                       i == 0                   ? producing
+                       : i <= computing_threads ? computing
+                                                : does[i % line],
+                       (void*)i) != 0)
+      abort();
   }
   puts("ready");
   fflush(stdout);
