@@ -57,7 +57,7 @@ static void* producing(void* nothing) {
     queued++;
     pthread_cond_signal(&filled);
     pthread_mutex_unlock(&queue_lock);
-    compute(4000);
+    compute(200000);
     counters->operations++;
   }
   return nothing;
@@ -101,8 +101,8 @@ int main(int argc, char** argv) {
   counters = mmap(NULL, sizeof *counters, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (counters == MAP_FAILED) return 2;
   for (int i = 0; i < lock_count; i++) pthread_mutex_init(&locks[i], NULL);
-  some_time.tv_sec = threads * 50000L / 1000000000;
-  some_time.tv_nsec = threads * 50000L % 1000000000;
+  some_time.tv_sec = threads * 250000L / 1000000000;
+  some_time.tv_nsec = threads * 250000L % 1000000000;
   /* Of eight threads three lock, two take from a queue, and the others sleep; four of all compute, and one fills the queue. */
   static void* (*const does[])(void*) = {locking,   consuming, sleeping, locking,
                                          computing, consuming, sleeping, locking};
