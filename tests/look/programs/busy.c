@@ -46,7 +46,7 @@ static void* locking(void* of) {
     pthread_mutex_unlock(m);
     compute(2000);
     counters->operations++;
-    if (n % 64 == 0) nanosleep(&some_time, NULL);
+    if (n % 16 == 0) nanosleep(&some_time, NULL);
   }
   return NULL;
 }
