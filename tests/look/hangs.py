@@ -89,6 +89,7 @@ PROGRAMS_IN_C = [
     Case("mutex-robust", ("mutex",), "(?=.*robust)(?!.*shared).*", holder="word", row=True),
     Case("mutex-pi-robust", ("mutex",), "(?=.*robust)(?=.*inherit)(?!.*shared).*", holder="word"),
     Case("mutex-shared", ("mutex",), ".*shared.*", holder="word", row=True),
+    Case("crowd", ("mutex",), holder="word"),
     Case("deadlock-2", ("mutex",), holder="word", who=to_next, finding="circle"),
     Case("deadlock-3", ("mutex",), holder="word", who=to_next, finding="circle"),
     Case("deadlock-self", ("mutex",), holder="word", who=to_next, finding="circle"),
@@ -133,7 +134,7 @@ PYTHON = [Case("python-lock", ("futex", "mutex", "semaphore"), ".*(lock|PyMutex|
 # musl: the words of a normal mutex, of a read-write lock and of a joined thread do not name their holder.
 OF_MUSL = {"mutex-normal": {"holder": "none", "row": True}, "mutex-recursive": {"row": True}, "condition-wait": {"row": True},
            "semaphore": {"row": True}, "mutex-shared": {"holder": "none"}, "rwlock-reader": {"holder": "none"}, "join": {"holder": "none"}}
-NOT_OF_MUSL = ("mutex-adaptive", "lost-wakeup", "deadlock-self", "condition-relock")
+NOT_OF_MUSL = ("crowd", "mutex-adaptive", "lost-wakeup", "deadlock-self", "condition-relock")
 # Not known so far to be possible: (variant, case). The reason stands beside each.
 INCOMPLETE = {
     ("go", "go-channel"): "the object is in the goroutine, which no word of the thread leads to",

@@ -138,6 +138,23 @@ static const void* mutex_shared(void) {
   return &s->m;
 }
 
+static void* only_sleeps(void* nothing) {
+  sleep_for_ever();
+  return nothing;
+}
+
+/* The same among 2,000 threads that sleep. */
+static const void* crowd(void) {
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 65536);
+  for (int i = 0; i < 2000; i++) {
+    pthread_t thread;
+    if (pthread_create(&thread, &small, only_sleeps, NULL) != 0) abort();
+  }
+  return held_mutex(PTHREAD_MUTEX_NORMAL, 0, holds_mutex);
+}
+
 /* ---- circles, and what looks like one ---- */
 static pthread_barrier_t all_hold;
 static int circle;
@@ -494,6 +511,7 @@ static const struct {
     {"mutex-robust", mutex_robust},
     {"mutex-pi-robust", mutex_pi_robust},
     {"mutex-shared", mutex_shared},
+    {"crowd", crowd},
     {"deadlock-2", deadlock_2},
     {"deadlock-3", deadlock_3},
     {"chain", chain},
