@@ -47,7 +47,7 @@ function border(from: Spot, to: Spot, w: number, h: number): Spot {
 function Picture({chain}: {chain: Chain}) {
   const [frame, width] = useWidth<HTMLDivElement>(560);
   const links = chain.links.slice(0, mostDrawn), cut = chain.links.length - links.length;
-  const nodes = links.flatMap((l, i) => [{thread: true, text: "thread " + l.thread, i}, {thread: false, text: brief(l.waitsFor) || "?", i}]);
+  const nodes = links.flatMap(l => [{thread: true, text: "thread " + l.thread}, ...(l.waitsFor || l.does ? [{thread: false, text: brief(l.waitsFor) || l.does}] : [])]);
   const n = nodes.length, w = Math.min(190, Math.max(108, (width - 40) / 3)), h = 30;
   const self = chain.circle && links.length === 1;
   const ring = chain.circle && !cut && n > 2;
@@ -71,7 +71,7 @@ function Picture({chain}: {chain: Chain}) {
     if (!from || !to) return [];
     const bend = self ? (i === 0 ? -16 : 16) : 0;
     const a = border(from, to, w, h), b = border(to, from, w, h);
-    const word = node.thread ? "waits for" : "held by";
+    const word = !node.thread ? "held by" : links[Math.floor(i / 2)]?.waitsFor ? "waits for" : "does";
     return [(
       <g class={node.thread ? "waits" : "held"}>
         <path d={`M${a.x},${a.y + bend} L${b.x},${b.y + bend}`} marker-end={node.thread ? "url(#head-waits)" : "url(#head-held)"}/>
@@ -122,15 +122,14 @@ export function ChainView({chain}: {chain: Chain}) {
       <ul class="links">
         {chain.links.map((l, i) => {
           const next = chain.links[(i + 1) % chain.links.length];
-          const known = i + 1 < chain.links.length || chain.circle;
+          const known = l.waitsFor && (i + 1 < chain.links.length || chain.circle);
           return (
             <li>
               <details>
                 <summary>
-                  Thread <b class="number">{l.thread}</b> waits for <bdi class="code">{l.waitsFor || "?"}</bdi>
-                  {l.call ? <> in <bdi class="code">{l.call}</bdi></> : null}
+                  Thread <b><bdi>{l.thread}</bdi></b> {l.waitsFor ? <>waits for <bdi class="code">{l.waitsFor}</bdi></> : <bdi>{l.does || "waits for nothing that was seen"}</bdi>}
                   {l.since !== null ? <> since <span class="number">{duration(l.since)}</span></> : null}
-                  {known && next ? <>, which thread <b class="number">{next.thread}</b> holds</> : null}
+                  {known && next ? <>, which thread <b><bdi>{next.thread}</bdi></b> holds</> : null}
                   <span class="muted"> <bdi>{linkText(l)}</bdi></span>
                 </summary>
                 <StackList stack={l.stack}/>

@@ -4,6 +4,7 @@ import {useEffect, useState} from "preact/hooks";
 import {Frames, statOf} from "./model";
 import {StatView} from "./stat_view";
 import {base, shown} from "./text";
+import {TopView, topOf} from "./top_view";
 import {TryView, trialOf} from "./try_view";
 import {at, fields, list, text, type Json} from "./values";
 
@@ -38,6 +39,7 @@ class Guard extends Component<{children: ComponentChildren}, {error: string}> {
 function View({file, rules}: {file: File; rules: Record<string, Json>}) {
   const words = {rule: (name: string) => shown(text(at(rules, name)) || name, 40)};
   if (file.kind === "stat") return <StatView of={statOf(file.report, new Frames(file.frames))} words={words}/>;
+  if (file.kind === "top") return <TopView of={topOf(file.report, new Frames(file.frames))}/>;
   if (file.kind === "try") return <TryView of={trialOf(file.report)}/>;
   return <p class="muted">This page cannot show files of the kind {shown(file.kind, 40)}.</p>;
 }

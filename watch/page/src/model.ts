@@ -22,11 +22,11 @@ export interface Row extends Counts {
   embedded: boolean; objects: number; gone: number; order: Fact[]; holders: Charged[]; waiters: Charged[]; each: Obj[];
   eachLeftOut: number; stacksLeftOut: number;
 }
-export interface Link { thread: string; waitsFor: string; address: string; stack: Stack; since: number | null; call: string }
+export interface Link { thread: string; waitsFor: string; address: string; stack: Stack; since: number | null; does: string }
 /** Of a circle the last link's object is held by the first one's thread; else it is held by nobody who waits. */
 export interface Chain { circle: boolean; seconds: number | null; links: Link[]; note: string }
 /** What each lock was waited for in one window of time, in threads that waited on average. */
-export interface Heat { from: number[]; to: number[]; rows: {name: string; values: (number | null)[]}[]; unit: string }
+export interface Heat { from: number[]; to: number[]; rows: {name: string; open: number; values: (number | null)[]}[]; unit: string }
 export interface Sleep { call: string; module: string; certain: boolean; samples: number; stack: Stack; below: Stack }
 export interface Stat {
   command: string; pid: string; lock: string; usher: string; seconds: number; processes: number; threads: number; threadSeconds: number;
@@ -168,9 +168,25 @@ function deadlock(v: Json, frames: Frames): Chain {
   const links = list(at(f, "threads")).map((t): Link => {
     const one = fields(t);
     return {thread: idOf(one, "tid"), waitsFor: shown(text(at(one, "waits_for"))), address: shown(text(at(one, "address"))),
-            stack: frames.stack(at(one, "stack")), since: null, call: ""};
+            stack: frames.stack(at(one, "stack")), since: null, does: ""};
   });
-  return {circle: true, seconds: number(at(f, "seconds")), links, note: ""};
+  const cut = amount(at(f, "threads_left_out"));
+  return {circle: cut === 0, seconds: number(at(f, "seconds")), links, note: cut ? `It is a circle; ${cut} more threads of it were left out of this page.` : ""};
+}
+
+/** Of the windows of the recording: each row's waiting in threads that waited on average. `open`: the row's index. */
+function heatOf(report: Fields): Heat | null {
+  const windows = fields(at(report, "windows"));
+  const to = list(at(windows, "ends")).map(amount), from = [0, ...to.slice(0, -1)];
+  if (to.length < 2 || to.some((end, i) => end <= (from[i] ?? 0))) return null;
+  const rows = list(at(report, "rows")).map((r, open) => {
+    const f = fields(r), waited = list(at(f, "windows"));
+    return {open, name: shown(text(at(f, "name"))), values: to.map((end, i) => {
+      const seconds = number(waited[i]);
+      return seconds === null ? null : Math.max(0, seconds) / (end - (from[i] ?? 0));
+    })};
+  }).filter(r => r.values.some(v => v !== null && v > 0));
+  return rows.length === 0 ? null : {from, to, rows, unit: "threads waiting, on average"};
 }
 
 export function statOf(v: Json, frames: Frames): Stat {
@@ -186,7 +202,7 @@ export function statOf(v: Json, frames: Frames): Stat {
     cpu: cpus === null ? null : {cpus, busy: amount(at(cpu, "busy")), waiting: amount(at(cpu, "waiting"))},
     attached: attached ? {seconds: amount(at(fields(attached), "stopped_seconds")), threads: amount(at(fields(attached), "stopped_threads"))} : null,
     remarks: texts(at(f, "remarks")).map(t => shown(t)), rows: list(at(f, "rows")).map(r => row(r, frames)),
-    rowsLeftOut: amount(at(f, "rows_left_out")), heat: null,
+    rowsLeftOut: amount(at(f, "rows_left_out")), heat: heatOf(f),
     asleep: at(f, "asleep") ? {
       samples: amount(at(asleep, "samples")), recorded: pairs(at(asleep, "recorded")), unreadable: amount(at(asleep, "unreadable")),
       places: list(at(asleep, "places")).map((p): Sleep => {

@@ -146,6 +146,10 @@ export function StatView({of, words}: {of: Stat; words: Words}) {
     ...(of.others !== null ? [{what: "CPU time taken by others", value: share(of.others)}] : []),
     ...(of.attached ? [{what: "stopped while attaching", value: duration(of.attached.seconds)}] : []),
   ];
+  const show = (row: number) => {
+    setOpen(row);
+    setTimeout(() => document.querySelector(`tr[data-row="${row}"]`)?.scrollIntoView({block: "start"}), 0);
+  };
   return (
     <>
       <header class="about">
@@ -155,7 +159,7 @@ export function StatView({of, words}: {of: Stat; words: Words}) {
       <Verdict text={of.verdict} tag={of.rule} next={of.next} alarm={of.deadlocks.length > 0}/>
       <Figures all={figures}/>
       {of.deadlocks.length > 0 ? <section><h2>{of.deadlocks.length > 1 ? "Deadlocks" : "Deadlock"}</h2>{of.deadlocks.map(d => <ChainView chain={d}/>)}</section> : null}
-      {of.heat ? <section><h2>Which lock was hot when</h2><Timeline heat={of.heat}/></section> : null}
+      {of.heat ? <section><h2>Which lock was hot when</h2><Timeline heat={of.heat} onOpen={show}/></section> : null}
       <section>
         <h2>Locks</h2>
         {of.rows.length > 0 ? <Table rows={of.rows} columns={columnsOf(most, words)} first="waited" kinds={r => r.kind} noun="locks" leftOut={of.rowsLeftOut}

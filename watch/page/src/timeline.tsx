@@ -8,10 +8,15 @@ import {useWidth} from "./width";
 
 const cell = 20, mostRows = 14;
 
+/** The waiting in all windows together, by which the hottest locks are chosen. */
+function peak(values: (number | null)[]): number {
+  return values.reduce<number>((sum, v) => sum + (v ?? 0), 0);
+}
+
 export function Timeline({heat, onOpen}: {heat: Heat; onOpen?: (row: number) => void}) {
   const [box, width] = useWidth<HTMLDivElement>(640);
   const [at, setAt] = useState<[number, number] | null>(null);
-  const rows = heat.rows.slice(0, mostRows);
+  const rows = [...heat.rows].sort((a, b) => peak(b.values) - peak(a.values)).slice(0, mostRows);
   const n = heat.from.length;
   if (n === 0 || rows.length === 0) return null;
   const label = width < 520 ? 0 : Math.min(260, width * 0.34);
@@ -27,7 +32,7 @@ export function Timeline({heat, onOpen}: {heat: Heat; onOpen?: (row: number) => 
     <div class="timeline" ref={box}>
       <svg width={width} height={height} role="img" aria-label={`Waiting by lock and time; the most was ${most.toPrecision(2)} ${heat.unit}`}>
         {rows.map((r, i) => (
-          <g transform={`translate(0,${i * pitch})`} class={onOpen ? "opens" : ""} onClick={() => onOpen?.(i)}>
+          <g transform={`translate(0,${i * pitch})`} class={onOpen ? "opens" : ""} onClick={() => onOpen?.(r.open)}>
             <text class="name" x={label ? label - 8 : 0} y={label ? cell - 6 : 11} text-anchor={label ? "end" : "start"}>
               {((t: string, m: number) => t.length > m ? t.slice(0, m - 1) + "…" : t)(brief(r.name), Math.floor((label || width) / 7))}
               <title>{r.name}</title>
