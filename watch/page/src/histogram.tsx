@@ -26,11 +26,18 @@ export function Histogram({of, what, tone}: {of: Durations; what: string; tone: 
     .filter((m): m is readonly ["median" | "99 %" | "longest", number] => m[1] !== null && m[1] > 0);
   const said = marks.map(([name, v]) => `${name} ${duration(v)}`).join(", ");
   const ends = [...all.flatMap(b => [b.from, b.to]), ...marks.map(m => m[1])].filter(v => v > 0);
-  const low = Math.min(...ends), high = Math.max(...ends);
-  const drawn = ends.length > 0;
+  const drawn = ends.length > 0, widest = Math.sqrt(Math.max(1, 100 / (Math.max(...ends) / Math.min(...ends))));
+  const low = Math.min(...ends) / widest, high = Math.max(...ends) * widest;  // two decades at least
   const x = scaleLog().domain(drawn ? [low / 1.3, high * 1.3] : [1e-6, 1]).range([4, width - 4]);
   const most = Math.max(1, ...all.map(b => b.n));
   const y = scaleLinear().domain([0, most]).range([height - below, above]);
+  // Marks that are near each other have one label.
+  const labels: {x: number; text: string; end: boolean}[] = [];
+  for (const [name, v] of marks) {
+    const last = labels[labels.length - 1];
+    if (last && x(v) - last.x < 64) last.text += ", " + name;
+    else labels.push({x: x(v), text: name, end: x(v) > width * 0.6});
+  }
   const decades = [1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10, 100, 1000, 1e4, 1e5].filter(v => v >= low / 1.3 && v <= high * 1.3);
   const every = Math.ceil(decades.length / Math.max(1, Math.floor(width / 58)));
   const names: Record<string, string> = {1e-9: "1 ns", 1e-8: "10 ns", 1e-7: "100 ns", 1e-6: "1 µs", 1e-5: "10 µs", 1e-4: "100 µs", 1e-3: "1 ms",
@@ -51,12 +58,8 @@ export function Histogram({of, what, tone}: {of: Durations; what: string; tone: 
               {i % every === 0 ? <text x={Math.min(Math.max(x(v), 22), width - 26)} y={height - 5} text-anchor="middle">{names[v] ?? ""}</text> : null}
             </g>
           ))}
-          {marks.map(([name, v], i) => (
-            <g class="mark">
-              <line x1={x(v)} x2={x(v)} y1={above - 12 + (i % 2) * 10} y2={y(0)}/>
-              <text x={x(v) > width * 0.7 ? x(v) - 4 : x(v) + 4} y={above - 5 + (i % 2) * 10 - 8} text-anchor={x(v) > width * 0.7 ? "end" : "start"}>{name}</text>
-            </g>
-          ))}
+          {marks.map(([, v]) => <g class="mark"><line x1={x(v)} x2={x(v)} y1={above - 10} y2={y(0)}/></g>)}
+          {labels.map(l => <text x={l.end ? l.x - 4 : l.x + 4} y={above - 13} text-anchor={l.end ? "end" : "start"}>{l.text}</text>)}
         </svg>
       ) : <p class="muted">No single duration was recorded.</p>}
       {drawn && all.length === 0 ? <p class="muted">This file has no histogram, only these figures.</p> : null}

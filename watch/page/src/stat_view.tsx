@@ -137,10 +137,9 @@ function Asleep({of}: {of: NonNullable<Stat["asleep"]>}) {
 export function StatView({of, words}: {of: Stat; words: Words}) {
   const [open, setOpen] = useState<number | null>(null);
   const most = useMemo(() => Math.max(0, ...of.rows.map(r => r.waiting.total)), [of]);
-  const waited = of.waited.reduce((sum, [, s]) => sum + s, 0), ofThreads = of.threadSeconds > 0 ? waited / of.threadSeconds : null;
   const figures = [
-    {what: "waited", value: duration(waited), about: "All threads, for all recorded objects"},
-    {what: "of all threads' time", value: share(ofThreads)},
+    ...of.waited.filter(([, s]) => s > 0).map(([kind, s]) => ({what: `waited: ${kind}, of all threads’ time`, about: `${duration(s)} of ${duration(of.threadSeconds)}`,
+      value: `${duration(s)}, ${share(of.threadSeconds > 0 ? s / of.threadSeconds : null)}`})),
     ...(of.cpu ? [{what: `CPUs used of ${+of.cpu.cpus.toFixed(1)}`, value: of.cpu.busy.toFixed(2)},
                   {what: "threads ready, without a CPU", value: of.cpu.waiting.toFixed(2)}] : []),
     ...(of.others !== null ? [{what: "CPU time taken by others", value: share(of.others)}] : []),

@@ -90,7 +90,7 @@ export function Table<R>({rows, columns, first, words, kinds, detail, open = nul
       <table>
         <thead>
           <tr>{columns.map(c => (
-            <th scope="col" class={c.number ? "number" : ""} aria-sort={c.key === sort.key ? (sort.descends ? "descending" : "ascending") : "none"}>
+            <th scope="col" class={(c.number ? "number " : "") + (c.wide ? "wide" : "")} aria-sort={c.key === sort.key ? (sort.descends ? "descending" : "ascending") : "none"}>
               <button type="button" title={c.about} onClick={() => by(c.key)}>{c.title}<span class="arrow" aria-hidden="true">{c.key === sort.key ? (sort.descends ? "↓" : "↑") : ""}</span></button>
             </th>
           ))}</tr>

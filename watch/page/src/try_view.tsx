@@ -63,7 +63,7 @@ function Intervals({of}: {of: Trial}) {
   const values = known.flatMap(c => [c.better, ...c.interval]).filter((v): v is number => v !== null && (!of.isRatio || v > 0));
   if (values.length === 0) return null;
   const low = Math.min(still, ...values), high = Math.max(still, ...values), pad = Math.max((high - low) * 0.08, 0.01);
-  const label = Math.min(170, width * 0.32), right = 118;
+  const label = Math.min(170, width * 0.32, 16 + 7.4 * Math.max(4, ...known.map(c => c.name.length))), right = 118;
   const domain: [number, number] = of.isRatio ? [low / (1 + pad), high * (1 + pad)] : [low - pad, high + pad];
   const x = (of.isRatio ? scaleLog() : scaleLinear()).domain(domain).range([label, Math.max(label + 60, width - right)]);
   const row = 26, height = known.length * row + 26;
@@ -100,7 +100,7 @@ function Rounds({of}: {of: Trial}) {
   if (runs.length < 3) return null;
   const rounds = Math.max(...runs.map(r => r.round)), height = 190, left = 58;
   const low = Math.min(...runs.map(r => r.v)), high = Math.max(...runs.map(r => r.v));
-  const x = scaleLinear().domain([1, Math.max(2, rounds)]).range([left + 8, width - 10]);
+  const x = scaleLinear().domain([1, Math.max(2, rounds)]).range([left + 10, width - 18]);
   const y = scaleLinear().domain([low - (high - low) * 0.06, high + (high - low) * 0.06 + 1e-12]).range([height - 26, 8]);
   return (
     <figure class="rounds" ref={box}>
