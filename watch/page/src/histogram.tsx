@@ -34,9 +34,10 @@ export function Histogram({of, what, tone}: {of: Durations; what: string; tone: 
   // Marks that are near each other have one label.
   const labels: {x: number; text: string; end: boolean}[] = [];
   for (const [name, v] of marks) {
-    const last = labels[labels.length - 1];
-    if (last && x(v) - last.x < 64) last.text += ", " + name;
-    else labels.push({x: x(v), text: name, end: x(v) > width * 0.6});
+    const last = labels[labels.length - 1], end = x(v) > width * 0.6, letter = 6.6;
+    const left = end ? x(v) - 4 - letter * name.length : x(v) + 4, right = last ? (last.end ? last.x : last.x + 4 + letter * last.text.length) : 0;
+    if (last && (left < right + 6 || x(v) - last.x < 64)) last.text += ", " + name;
+    else labels.push({x: x(v), text: name, end});
   }
   const decades = [1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10, 100, 1000, 1e4, 1e5].filter(v => v >= low / 1.3 && v <= high * 1.3);
   const every = Math.ceil(decades.length / Math.max(1, Math.floor(width / 58)));

@@ -34,7 +34,7 @@ export function factText(f: Fact): string {
 
 export function Facts({all}: {all: Fact[]}) {
   if (all.length === 0) return null;
-  return <dl class="facts">{all.map(f => <div><dt>{f.what}</dt><dd class="number">{factText(f)}</dd></div>)}</dl>;
+  return <dl class="facts">{all.map(f => <div><dt>{f.what}</dt><dd class={f.as === "text" ? "" : "number"}>{factText(f)}</dd></div>)}</dl>;
 }
 
 /** A number with a thin bar below it, relative to the largest one. */

@@ -138,7 +138,7 @@ export function StatView({of, words}: {of: Stat; words: Words}) {
   const [open, setOpen] = useState<number | null>(null);
   const most = useMemo(() => Math.max(0, ...of.rows.map(r => r.waiting.total)), [of]);
   const figures = [
-    ...of.waited.filter(([, s]) => s > 0).map(([kind, s]) => ({what: `waited: ${kind}, of all threads’ time`, about: `${duration(s)} of ${duration(of.threadSeconds)}`,
+    ...of.waited.filter(([, s]) => s > 0).sort((a, b) => b[1] - a[1]).map(([kind, s]) => ({what: `waited: ${kind}, of all threads’ time`, about: `${duration(s)} of ${duration(of.threadSeconds)}`,
       value: `${duration(s)}, ${share(of.threadSeconds > 0 ? s / of.threadSeconds : null)}`})),
     ...(of.cpu ? [{what: `CPUs used of ${+of.cpu.cpus.toFixed(1)}`, value: of.cpu.busy.toFixed(2)},
                   {what: "threads ready, without a CPU", value: of.cpu.waiting.toFixed(2)}] : []),
