@@ -48,7 +48,7 @@ class Command(unittest.TestCase):
         self.assertEqual(data["files"][0]["report"]["rows"][0]["name"], "lock")
         # A frame that many stacks have is written once.
         first = data["files"][0]
-        self.assertEqual([first["frames"][n]["function"] for n in first["report"]["rows"][0]["waiters"][0]["frames"]], ["lock", "lock", "main"][:1] + ["lock", "main"])
+        self.assertEqual([first["frames"][n]["function"] for n in first["report"]["rows"][0]["waiters"][0]["frames"]], ["lock", "lock", "main"])
 
     def test_refused(self):
         good = self.tree.write("good.json", stat_report([]))
@@ -92,10 +92,10 @@ class Command(unittest.TestCase):
         self.assertEqual(self.data(odd)["files"][0]["name"], str(odd).replace("\n", "\\x0a"))
 
     def test_a_large_file_is_cut_and_says_so(self):
-        rows = [stat_row(f"lock_{i}", 1000.0 - i, each=[stat_row(f"object {i}.{j}", 1.0) for j in range(5)],
-                         holders=[stack(f"f{i}", f"g{i}.{j}", "main") for j in range(20)]) for i in range(3000)]
+        rows = [stat_row(f"lock_{i}", 600.0 - i, each=[stat_row(f"object {i}.{j}", 1.0) for j in range(5)],
+                         holders=[stack(f"f{i}", f"g{i}.{j}", "main") for j in range(20)]) for i in range(600)]
         report = self.data(self.tree.write("a.json", stat_report(rows)))["files"][0]["report"]
-        self.assertEqual(report["rows_left_out"] + len(report["rows"]), 3000)
+        self.assertEqual(report["rows_left_out"] + len(report["rows"]), 600)
         self.assertEqual([r["name"] for r in report["rows"]][:3], ["lock_0", "lock_1", "lock_2"])  # the hottest stay
         self.assertGreater(len(report["rows"]), 40)
         self.assertEqual(report["rows"][0]["holders_left_out"] + len(report["rows"][0]["holders"]), 20)

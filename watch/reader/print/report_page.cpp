@@ -56,26 +56,32 @@ json rounded(double value) {
 }
 
 /// Copies a file's JSON within limits. Frames, most of which occur in many stacks, go into one table; a stack gets their
-/// numbers.
+/// numbers. A copy that has become larger than its room is given up.
 class reducer {
  public:
-  explicit reducer(const limits& l) : limits_(l) {}
+  reducer(const limits& l, std::size_t room) : limits_(l), room_(room) {}
 
   /// `key`: of the value in its object. The recursion is as deep as parsed_json() permits.
   json reduced(const json& value, std::string_view key) {
     if (value.is_array()) return list(value, key);
     if (value.is_object()) return object(value);
-    if (value.is_string()) return cut(value.get_ref<const std::string&>(), limits_.text);
+    if (value.is_string()) {
+      std::string text = cut(value.get_ref<const std::string&>(), limits_.text);
+      size_ += text.size();
+      return text;
+    }
+    size_++;
     if (value.is_number_float()) return rounded(value.get<double>());
     return value;
   }
   json& frames() { return frames_; }
+  bool is_full() const { return size_ > room_; }
 
  private:
   json list(const json& value, std::string_view key) {
     json to = json::array();
     const std::size_t n = std::min(value.size(), most_of(limits_, key));
-    for (std::size_t i = 0; i < n; i++)
+    for (std::size_t i = 0; i < n && !is_full(); i++)
       to.push_back(key == "frames" && value[i].is_object() ? json(number_of_frame(value[i])) : reduced(value[i], ""));
     return to;
   }
@@ -84,7 +90,8 @@ class reducer {
     json to = json::object();
     for (const auto& [key, part] : value.items()) {
       if (part.is_null() || key.size() > longest_key) continue;
-      if (to.size() >= most_keys) break;
+      if (to.size() >= most_keys || is_full()) break;
+      size_ += key.size();
       to[key] = reduced(part, key);
       if (part.is_array() && to[key].size() < part.size()) to[key + "_left_out"] = part.size() - to[key].size();
     }
@@ -92,14 +99,18 @@ class reducer {
   }
 
   std::size_t number_of_frame(const json& value) {
+    const std::size_t before = size_;
     json frame = object(value);
     frame.erase("address");
-    const auto [at, is_new] = numbers_.emplace(frame.dump(), frames_.size());
+    const auto [at, is_new] =
+        numbers_.emplace(frame.dump(-1, ' ', false, json::error_handler_t::replace), frames_.size());
     if (is_new) frames_.push_back(std::move(frame));
+    size_ = before + (is_new ? at->first.size() : 1);
     return at->second;
   }
 
   limits limits_;
+  std::size_t room_, size_ = 0;  ///< bytes; the size is at most that of the text
   json frames_ = json::array();
   std::map<std::string, std::size_t> numbers_;
 };
@@ -156,9 +167,10 @@ std::string page_entry(const page_file& file, std::size_t room) {
   const json all = support::parsed_json(file.text);
   const char* const kind = kind_of(all);
   for (const limits& l : levels) {
-    reducer to(l);
+    reducer to(l, room);
     json entry = {
         {"name", cut(support::printable_line(file.name), l.text)}, {"kind", kind}, {"report", to.reduced(all, "")}};
+    if (to.is_full()) continue;
     entry["frames"] = std::move(to.frames());
     if (std::string text = escaped(entry); text.size() <= room) return text;
   }
