@@ -28,7 +28,7 @@ try:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.chrome.service import Service
-    from selenium.webdriver.support.ui import WebDriverWait
+    from selenium.webdriver.support.ui import Select, WebDriverWait
 except ImportError:
     if sys.executable != SYSTEM_PYTHON and os.access(SYSTEM_PYTHON, os.X_OK):
         os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, *sys.argv])
@@ -64,6 +64,10 @@ class Server(http.server.ThreadingHTTPServer):
             def do_GET(self):
                 outer.asked.append(self.path)
                 super().do_GET()
+
+            def end_headers(self):
+                self.send_header("Cache-Control", "no-store")
+                super().end_headers()
 
             def log_message(self, *_):
                 pass
@@ -114,7 +118,7 @@ class Browser(unittest.TestCase):
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
 
     def until(self, holds):
-        WebDriverWait(self.driver, LIMIT).until(lambda _: holds())
+        WebDriverWait(self.driver, LIMIT, poll_frequency=0.05).until(lambda _: holds())
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
@@ -180,7 +184,7 @@ class Browser(unittest.TestCase):
         self.press(Keys.ESCAPE, "nothing like it")
         self.until(lambda: not names())
         self.press(Keys.ESCAPE)
-        self.driver.find_element(By.CSS_SELECTOR, "select[aria-label=Kind] option[value=rwlock]").click()
+        Select(self.all("select[aria-label=Kind]")[0]).select_by_visible_text("rwlock")
         self.until(lambda: names() == ["beta"])
         self.assert_quiet()
 
@@ -221,6 +225,8 @@ class Browser(unittest.TestCase):
         self.assertNotIn("taken", self.driver.title)
         self.assertEqual(self.all("#page img, #page script, #page iframe, #page a, #page link, #page svg[onload], #page object"), [])
         self.assertEqual(len(self.all("script")), 2)
+        wide = self.driver.execute_script("return [...document.querySelectorAll('#page *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.boxes,svg')).map(e => e.outerHTML.slice(0, 150))")
+        self.assertEqual(wide, [])
         self.assertLessEqual(self.driver.execute_script("return document.documentElement.scrollWidth"), 1280)
         for tab in self.all("[role=tab]"):
             tab.click()
@@ -297,7 +303,7 @@ class Browser(unittest.TestCase):
         self.all("[role=tab]")[1].click()
         self.until(lambda: self.all(".picture"))
         self.assertEqual(sorted(self.texts(".picture .lock text")), ["planted::left", "planted::right"])
-        self.assertEqual(len(self.all(".picture .waits > path")), 2)
+        self.assertEqual(len(self.all(".picture g.waits > path")), 2)
         self.assertEqual(self.driver.execute_script("return document.querySelectorAll('.verdict.alarm').length"), 1)
         self.assert_quiet()
 

@@ -49,7 +49,7 @@ function Picture({chain}: {chain: Chain}) {
   const links = chain.links.slice(0, mostDrawn), cut = chain.links.length - links.length;
   const nodes = links.flatMap(l => [{thread: true, text: "thread " + l.thread}, ...(l.waitsFor || l.does ? [{thread: false, text: brief(l.waitsFor) || l.does}] : [])]);
   const n = nodes.length, w = Math.min(190, Math.max(108, (width - 40) / 3)), h = 30;
-  const self = chain.circle && links.length === 1;
+  const self = chain.circle && n === 2;
   const ring = chain.circle && !cut && n > 2;
   const inRow = Math.max(1, Math.floor((width - 10 + 26) / (w + 26)));
   const rows = Math.ceil(n / inRow);
@@ -68,7 +68,7 @@ function Picture({chain}: {chain: Chain}) {
   const arrows = nodes.flatMap((node, i) => {
     const j = i + 1 < n ? i + 1 : chain.circle && !cut ? 0 : -1;
     const from = spots[i], to = spots[j];
-    if (!from || !to) return [];
+    if (!from || !to || j === i) return [];
     const bend = self ? (i === 0 ? -16 : 16) : 0;
     const a = border(from, to, w, h), b = border(to, from, w, h);
     const word = !node.thread ? "held by" : links[Math.floor(i / 2)]?.waitsFor ? "waits for" : "does";

@@ -7,7 +7,7 @@ import {Histogram} from "./histogram";
 import type {Obj, Row, Sleep, Stat} from "./model";
 import {Barred, Command, Facts, Figures, Remarks, Verdict} from "./parts";
 import {Table, type Column} from "./table";
-import {base} from "./text";
+import {base, shown} from "./text";
 import {Timeline} from "./timeline";
 
 export interface Words { rule: (name: string) => string }
@@ -23,7 +23,7 @@ function heldText(r: Row): string {
 function columnsOf(most: number, words: Words): Column<Row>[] {
   return [
     {key: "name", title: "lock", by: r => r.name,
-     cell: r => <><bdi class="code">{brief(r.name)}</bdi>{r.objects > 1 ? <span class="muted"> ×{count(r.objects)}</span> : null}{r.byInit ? <span class="muted"> (init)</span> : null}{r.embedded ? <span class="muted"> (embedded)</span> : null}</>},
+     cell: r => <><bdi class="code">{shown(brief(r.name), 200)}</bdi>{r.objects > 1 ? <span class="muted"> ×{count(r.objects)}</span> : null}{r.byInit ? <span class="muted"> (init)</span> : null}{r.embedded ? <span class="muted"> (embedded)</span> : null}</>},
     {key: "kind", title: "kind", by: r => r.kind, cell: r => r.kind},
     {key: "waited", title: "waited", number: true, about: "The sum of all threads' waits", by: r => r.waiting.total,
      cell: r => <Barred value={duration(r.waiting.total) + (r.waiting.hidden ? "+" : "")} part={most > 0 ? r.waiting.total / most : 0}/>},
@@ -116,8 +116,8 @@ function Asleep({of}: {of: NonNullable<Stat["asleep"]>}) {
   const columns: Column<Sleep>[] = [
     {key: "call", title: "call", by: s => s.call, cell: s => <bdi class="code">{s.call || none}</bdi>},
     {key: "where", title: "from", by: s => s.stack.frames[0] ? nameOf(s.stack.frames[0]) : null,
-     cell: s => { const f = ownFrame(s.stack); return f ? <><bdi class="code">{brief(nameOf(f))}</bdi> <span class="muted"><bdi>{base(f.source)}</bdi>{s.certain ? "" : " (perhaps)"}</span></> : none; }},
-    {key: "module", title: "module", by: s => base(s.module) || null, cell: s => <bdi class="code">{base(s.module) || none}</bdi>, wide: true},
+     cell: s => { const f = ownFrame(s.stack); return f ? <><bdi class="code">{shown(brief(nameOf(f)), 160)}</bdi> <span class="muted"><bdi>{shown(base(f.source), 80)}</bdi>{s.certain ? "" : " (perhaps)"}</span></> : none; }},
+    {key: "module", title: "module", by: s => base(s.module) || null, cell: s => <bdi class="code">{shown(base(s.module), 80) || none}</bdi>, wide: true},
     {key: "share", title: "share", number: true, by: s => s.samples, cell: s => share(of.samples > 0 ? s.samples / of.samples : null)},
     {key: "samples", title: "samples", number: true, about: "Each stands for 100 ms of a thread's time", by: s => s.samples,
      cell: s => <Barred value={count(s.samples)} part={s.samples / most}/>},

@@ -17,8 +17,11 @@ export function list(v: Json): Json[] {
   return Array.isArray(v) ? v : [];
 }
 
+/** Larger numbers mean nothing here, and differences of them would leave the range of numbers. */
+const largest = 1e18;
+
 export function number(v: Json): number | null {
-  return typeof v === "number" && Number.isFinite(v) ? v : null;
+  return typeof v === "number" && Math.abs(v) <= largest ? v : null;
 }
 
 export function amount(v: Json): number {
