@@ -150,7 +150,7 @@ class Browser(unittest.TestCase):
 
     def three_locks(self):
         each = [stat_row(f"lock_{i}[{j}]", 0.1, address="0x10", pid=7) for j in range(3) for i in range(1)]
-        return stat_report([stat_row("alpha", 1.0, rule="long-hold"), stat_row("beta", 3.0, kind="rwlock", held_share=None),
+        return stat_report([stat_row("alpha", 1.0, rule="long-hold", windows=[0, 1.0]), stat_row("beta", 3.0, kind="rwlock", held_share=None, windows=[2.0, 1.0]),
                             stat_row("gamma", 2.0, acquisitions=7, each=each)], windows={"ends": [5.0, 10.0], "thread_seconds": [1, 1]})
 
     def test_sorting(self):
@@ -162,6 +162,8 @@ class Browser(unittest.TestCase):
         self.press(Keys.ENTER)
         self.assertEqual(names(), ["alpha", "gamma", "beta"])
         self.assertEqual(self.all("th[aria-sort=ascending]")[0].text.strip(" ↑↓\n"), "waited")
+        self.assertEqual(self.texts(".timeline .name title"), ["beta", "alpha"])
+        self.assertEqual(len(self.all(".timeline .heat")), 3)
         headings["lock"].click()
         self.assertEqual(names(), ["alpha", "beta", "gamma"])
         headings["held"].click()

@@ -47,7 +47,7 @@ function border(from: Spot, to: Spot, w: number, h: number): Spot {
 function Picture({chain}: {chain: Chain}) {
   const [frame, width] = useWidth<HTMLDivElement>(560);
   const links = chain.links.slice(0, mostDrawn), cut = chain.links.length - links.length;
-  const nodes = links.flatMap(l => [{thread: true, text: "thread " + l.thread}, ...(l.waitsFor || l.does ? [{thread: false, text: brief(l.waitsFor) || l.does}] : [])]);
+  const nodes = links.flatMap(l => [{thread: true, text: l.thread.includes(" ") ? l.thread : "thread " + l.thread}, ...(l.waitsFor || l.does ? [{thread: false, text: brief(l.waitsFor) || l.does}] : [])]);
   const n = nodes.length, w = Math.min(190, Math.max(108, (width - 40) / 3)), h = 30;
   const self = chain.circle && n === 2;
   const ring = chain.circle && !cut && n > 2;
@@ -128,7 +128,7 @@ export function ChainView({chain}: {chain: Chain}) {
               <details>
                 <summary>
                   Thread <b><bdi>{l.thread}</bdi></b> {l.waitsFor ? <>waits for <bdi class="code">{l.waitsFor}</bdi></> : <bdi>{l.does || "waits for nothing that was seen"}</bdi>}
-                  {l.since !== null ? <> since <span class="number">{duration(l.since)}</span></> : null}
+                  {l.since !== null ? <>, for <span class="number">{duration(l.since)}</span></> : null}
                   {known && next ? <>, which thread <b><bdi>{next.thread}</bdi></b> holds</> : null}
                   <span class="muted"> <bdi>{linkText(l)}</bdi></span>
                 </summary>

@@ -3,9 +3,9 @@ import type {ComponentChildren} from "preact";
 import {count, duration, ratio, share} from "./figures";
 import type {Fact} from "./model";
 
-export function Verdict({text, tag, next, alarm = false, children}: {text: string; tag?: string; next?: string; alarm?: boolean; children?: ComponentChildren}) {
+export function Verdict({text, tag, next, alarm = false, begins = false, children}: {text: string; tag?: string; next?: string; alarm?: boolean; /** The text is the middle of a sentence, by an ordinary word. */ begins?: boolean; children?: ComponentChildren}) {
   return (
-    <section class={"verdict" + (alarm ? " alarm" : "")} aria-label="Verdict">
+    <section class={"verdict" + (alarm ? " alarm" : "") + (begins ? " begins" : "")} aria-label="Verdict">
       <p class="sentence"><bdi>{text || "This file has no verdict."}</bdi></p>
       {tag ? <p class="muted tag">{tag}</p> : null}
       {next ? <Command text={next}/> : null}

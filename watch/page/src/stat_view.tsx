@@ -155,7 +155,7 @@ export function StatView({of, words}: {of: Stat; words: Words}) {
         <h1><bdi class="code">{of.command || "a program without a command"}</bdi></h1>
         <p class="muted">{duration(of.seconds)} under {of.lock === "pthread" ? "the C library’s locks" : of.lock || "an unknown lock"}; {plural(of.threads, "thread")} in {plural(of.processes, "process", "processes")}; process {of.pid}; recorded by usher {of.usher}</p>
       </header>
-      <Verdict text={of.verdict} tag={of.rule} next={of.next} alarm={of.deadlocks.length > 0}/>
+      <Verdict text={of.verdict} tag={of.rule} next={of.next} begins alarm={of.deadlocks.length > 0}/>
       <Figures all={figures}/>
       {of.deadlocks.length > 0 ? <section><h2>{of.deadlocks.length > 1 ? "Deadlocks" : "Deadlock"}</h2>{of.deadlocks.map(d => <ChainView chain={d}/>)}</section> : null}
       {of.heat ? <section><h2>Which lock was hot when</h2><Timeline heat={of.heat} onOpen={show}/></section> : null}
