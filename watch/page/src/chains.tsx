@@ -12,9 +12,11 @@ function clip(text: string, most: number): string {
   return text.length > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text;
 }
 
+const systemLibrary = /^(?:libc|libpthread|libstdc\+\+|libm|libgcc_s|ld-linux|ld-musl|libusher)\b/;
+
 /** The first frame of the program itself. */
 export function ownFrame(s: Stack): Frame | null {
-  return s.frames.find(f => !isPlumbing(f) && !/^(?:__|pthread_|syscall$|futex)/.test(f.function)) ?? s.frames[0] ?? null;
+  return s.frames.find(f => !isPlumbing(f) && !systemLibrary.test(base(f.module)) && !/^(?:__|pthread_|syscall$|futex)/.test(f.function)) ?? s.frames[0] ?? null;
 }
 
 export function StackList({stack}: {stack: Stack}) {
@@ -76,7 +78,7 @@ function Picture({chain}: {chain: Chain}) {
       <g class={node.thread ? "waits" : "held"}>
         <path d={`M${a.x},${a.y + bend} L${b.x},${b.y + bend}`} marker-end={node.thread ? "url(#head-waits)" : "url(#head-held)"}/>
         <text x={(a.x + b.x) / 2 + (Math.abs(b.y - a.y) > 8 ? (b.x > a.x ? 8 : -8) * Math.sign(b.y - a.y) : 0)}
-              y={(a.y + b.y) / 2 + bend + (bend > 0 ? 14 : -5)} text-anchor={Math.abs(b.y - a.y) > 8 ? ((b.x > a.x ? 1 : -1) * Math.sign(b.y - a.y) > 0 ? "start" : "end") : "middle"}>
+              y={(a.y + b.y) / 2 + bend + (bend > 0 ? 14 : Math.abs(b.x - a.x) < 20 ? 4 : -5)} text-anchor={Math.abs(b.y - a.y) > 8 ? ((b.x > a.x ? 1 : -1) * Math.sign(b.y - a.y) > 0 ? "start" : "end") : "middle"}>
           {Math.abs(b.x - a.x) > 62 || Math.abs(b.y - a.y) > 8 ? word : ""}
         </text>
       </g>

@@ -19,6 +19,7 @@ export interface Column<R> {
 interface Props<R> {
   rows: R[];
   columns: Column<R>[];
+  /** The column that it is sorted by at first; empty: the file's order. */
   first: string;
   words: (row: R) => string;
   kinds?: (row: R) => string;
@@ -55,7 +56,7 @@ export function Table<R>({rows, columns, first, words, kinds, detail, open = nul
     return () => document.removeEventListener("keydown", key);
   }, []);
 
-  const column = columns.find(c => c.key === sort.key) ?? columns[0];
+  const column = columns.find(c => c.key === sort.key);
   const shown = useMemo(() => {
     const wanted = filter.toLowerCase().split(/\s+/).filter(Boolean);
     return rows.map((row, index) => ({row, index}))
@@ -81,6 +82,7 @@ export function Table<R>({rows, columns, first, words, kinds, detail, open = nul
         ) : null}
         <span class="narrow">
           <select aria-label="Sort by" value={sort.key} onChange={e => by(e.currentTarget.value)}>
+            {first ? null : <option value="">as in the file</option>}
             {columns.map(c => <option value={c.key}>{"by " + c.title}</option>)}
           </select>
           <button type="button" class="plain" aria-label={sort.descends ? "descending" : "ascending"} onClick={() => by(sort.key)}>{sort.descends ? "↓" : "↑"}</button>

@@ -126,25 +126,26 @@ export function TopView({of}: {of: Top}) {
     {key: "cpu", title: "CPU time", number: true, by: t => t.cpu, cell: t => duration(t.cpu)},
   ];
   const first = of.findings[0];
-  const worst = of.waits[0];
-  const verdict = first ? first.text : worst ? `No circle, lost wake-up or chain was seen. Threads waited most for ${worst.name || kindOf(worst)}: ${duration(worst.waited)} in ${duration(of.seconds)}.` : "No thread was seen waiting.";
+  const worst = of.waits.find(w => w.what !== "call" && w.what !== "unknown");
+  const verdict = first ? first.text : `No circle, lost wake-up or chain was seen. ${worst ? `The first of the objects that threads waited for: ${worst.name || kindOf(worst)}, ${duration(worst.waited)} in ${duration(of.seconds)}.`
+    : of.waits.length > 0 ? "Threads waited in system calls only." : "No thread was seen waiting."}`;
   return (
     <>
       <header class="about">
         <h1><bdi class="code">{of.command || of.process || "a process"}</bdi></h1>
         <p class="muted">process {of.pid}; looked at {of.looked} for {duration(of.seconds)}, {plural(of.passes, "pass", "passes")}; {plural(of.threads, "thread")}{of.ofPart ? ", of which passes looked at a part" : ""}; <bdi>{[of.lock, of.libc, of.machine, of.date].filter(Boolean).join("; ")}</bdi>; usher {of.usher}</p>
       </header>
-      <Verdict text={verdict} tag={first?.what.replace(/_/g, " ")} alarm={first !== undefined && /^(circle|lost_wake_up|holder_ended)$/.test(first.what)}/>
+      <Verdict text={verdict} tag={first?.what.replace(/_/g, " ")} begins={first?.what === "circle"} alarm={first !== undefined && /^(circle|lost_wake_up|holder_ended)$/.test(first.what)}/>
       <Figures all={[{what: "threads", value: count(of.threads)}, {what: "of them waiting for an object or call", value: count(of.waits.reduce((n, w) => n + w.waiters.length + w.waitersLeftOut, 0))},
         {what: "cost, of a CPU", value: share(of.cpuShare)}]}/>
       {of.findings.length > 1 ? <section><h2>Also found</h2><ul class="remarks">{of.findings.slice(1, 40).map(x => <li><bdi>{x.text}</bdi></li>)}</ul></section> : null}
       {of.chains.length > 0 ? <section><h2>Chains</h2>{of.chains.slice(0, 12).map(c => <ChainView chain={c}/>)}{of.chains.length > 12 ? <p class="muted">{of.chains.length - 12} shorter chains are not drawn.</p> : null}</section> : null}
       <section><h2>Waits</h2>
-        {of.waits.length > 0 ? <Table rows={of.waits} columns={columnsOf(of)} first="waited" kinds={kindOf} noun="waits" leftOut={of.waitsLeftOut} open={open} onOpen={setOpen}
+        {of.waits.length > 0 ? <Table rows={of.waits} columns={columnsOf(of)} first="" kinds={kindOf} noun="waits" leftOut={of.waitsLeftOut} open={open} onOpen={setOpen}
           words={w => [w.name, w.library, w.kind, kindOf(w), w.module, w.holder?.thread ?? "", ...w.waiters.slice(0, 50).map(x => x.thread)].join(" ")} detail={w => <WaitDetail of={w}/>}/> : <p class="muted">None.</p>}
       </section>
       <section><h2>Threads</h2>
-        {of.doing.length > 0 ? <p class="muted">{of.doing.slice(0, 8).map(d => `${count(d.threads)} ${d.does}`).join(" · ")}</p> : null}
+        {of.doing.length > 0 ? <p class="muted">{of.doing.slice(0, 8).map(d => `${count(d.threads)} × ${d.does}`).join(" · ")}</p> : null}
         <Table rows={of.rows} columns={threads} first="waited" words={t => [t.name, t.id, t.state, t.does].join(" ")} noun="threads" leftOut={of.rowsLeftOut} open={openThread} onOpen={setOpenThread}/>
       </section>
       <Remarks all={[...of.remarks, ...(of.stacksLeftOut > 0 ? [`The stacks of ${plural(of.stacksLeftOut, "waiting thread")} were not read, for lack of time or room.`] : [])]}/>
