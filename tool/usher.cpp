@@ -21,7 +21,6 @@ constexpr const char* examples = R"(Examples:
   usher run --lock twa -- ./server  run it under another one
   usher try -- ./bench              find out which lock suits a program
   usher stat -- ./server            find out which mutex is hot, and why
-  usher report a.json -o a.html     make a page of results, to send
   usher status 1234                 show the lock of a running process
   usher check twa                   look for mistakes in a lock
   usher predict usher.recording     predict what a recorded program would do
