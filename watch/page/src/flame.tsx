@@ -131,7 +131,7 @@ export function Flame({stacks, what, tone}: {stacks: Charged[]; what: string; to
       </div>
       <div class="told" aria-live="polite">
         <b class="number">{duration(top.value ?? 0)}</b> <span class="number">{share((top.value ?? 0) / total)}</span>{" "}
-        <bdi class="code">{f ? nameOf(f) : top === root ? `all ${what}` : top.data.label}</bdi>
+        <bdi class={f ? "code" : "muted"}>{f ? nameOf(f) : top === root ? `all ${what}, by the waiting that they are charged with` : top.data.label}</bdi>
         {f && f.inlined ? <span class="muted"> (inlined)</span> : null}
         {f ? <div class="muted code"><bdi>{[f.source, f.module].filter(Boolean).join("  in ")}</bdi></div> : null}
       </div>

@@ -31,13 +31,18 @@ export function Histogram({of, what, tone}: {of: Durations; what: string; tone: 
   const x = scaleLog().domain(drawn ? [low / 1.3, high * 1.3] : [1e-6, 1]).range([4, width - 4]);
   const most = Math.max(1, ...all.map(b => b.n));
   const y = scaleLinear().domain([0, most]).range([height - below, above]);
-  // Marks that are near each other have one label.
-  const labels: {x: number; text: string; end: boolean}[] = [];
-  for (const [name, v] of marks) {
-    const last = labels[labels.length - 1], end = x(v) > width * 0.6, letter = 6.6;
-    const left = end ? x(v) - 4 - letter * name.length : x(v) + 4, right = last ? (last.end ? last.x : last.x + 4 + letter * last.text.length) : 0;
-    if (last && (left < right + 6 || x(v) - last.x < 64)) last.text += ", " + name;
-    else labels.push({x: x(v), text: name, end});
+  // Marks whose labels would overlap have one label.
+  const labels = marks.map(([name, v]) => ({x: x(v), text: name as string, end: x(v) > width * 0.6}));
+  type Label = (typeof labels)[number];
+  const wide = (l: Label) => 4 + 6.6 * l.text.length, left = (l: Label) => l.end ? l.x - wide(l) : l.x, right = (l: Label) => l.end ? l.x : l.x + wide(l);
+  for (let i = 1; i < labels.length;) {
+    const a = labels[i - 1], b = labels[i];
+    if (!a || !b || right(a) + 6 <= left(b)) {
+      i++;
+      continue;
+    }
+    labels.splice(i - 1, 2, {x: a.end ? b.x : a.x, text: `${a.text}, ${b.text}`, end: a.end});
+    i = 1;
   }
   const decades = [1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10, 100, 1000, 1e4, 1e5].filter(v => v >= low / 1.3 && v <= high * 1.3);
   const every = Math.ceil(decades.length / Math.max(1, Math.floor(width / 58)));

@@ -76,7 +76,7 @@ export function Lock({row}: {row: Row}) {
       <p class="sentence"><bdi>{row.verdict || "No rule says anything about it."}</bdi> {row.rule ? <span class="muted tag">{row.rule}</span> : null}</p>
       {row.command ? <Command text={row.command}/> : null}
       <p class="muted">
-        <bdi class="code full">{row.name}</bdi>{row.module ? <>, in <bdi class="code">{row.module}</bdi></> : null}
+        <bdi class={row.name.length > 200 ? "code full" : "code"}>{row.name}</bdi>{row.module ? <>, in <bdi class="code">{row.module}</bdi></> : null}
         {place ? <>, first {row.byInit ? "initialised" : "used"} in <bdi class="code">{brief(nameOf(place))}</bdi> <bdi>{base(place.source)}</bdi></> : null}
         {row.objects > 1 ? `, ${plural(row.objects, "object")}, ${count(row.gone)} destroyed` : ""}
       </p>
