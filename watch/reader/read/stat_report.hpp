@@ -52,8 +52,8 @@ struct duration_part {
 struct durations {
   std::uint64_t count = 0;
   double total = 0, longest = 0;
-  std::optional<double> median, p99;     ///< nullopt: not known
-  std::vector<duration_part> histogram;  ///< of a row; parts 25 % wide or less, without empty ones
+  std::optional<double> median, p99;       ///< nullopt: not known
+  std::vector<duration_part> histogram{};  ///< of a row; parts 25 % wide or less, without empty ones
 };
 
 /// Statistics on the order in which threads acquire a lock, from windows of successive acquisitions.
