@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: pages help deps configure clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-lab test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak look-hostile fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim man format check-format tidy install deb clean
+.PHONY: page pages help deps configure clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-lab test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak look-hostile fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim man format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -45,6 +45,13 @@ LAB = 'lab|sim|workloads'
 test: configure ## use| the product's tests
 	@cmake --build $(BUILD) -j $(JOBS) --target $(PRODUCT)
 	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE 'all-locks|long|'$(LAB)
+
+# The page of `usher report`, by Node.js, for packages and for the build in BUILD. Made again only if a source is newer.
+page: build/page/report.html
+	@if [ -d $(BUILD) ]; then install -D -m 644 $< $(BUILD)/share/usher/report.html; fi
+build/page/report.html: $(wildcard watch/page/*.json watch/page/*.mjs watch/page/src/*)
+	@command -v npm > /dev/null || tools/deps.sh page
+	@cd watch/page && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && node build.mjs $(CURDIR)/$@
 
 install: build ## use| install below PREFIX=/usr/local
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)

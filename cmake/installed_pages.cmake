@@ -9,6 +9,7 @@ foreach(page IN LISTS pages)
   file(READ ${FROM}/${page} text)
   if(page MATCHES "\\.md$")
     string(REGEX REPLACE "!\\[[^]]*${to_source}" "" text "${text}")
+    string(REGEX REPLACE "!\\[[^]]*\\]\\([^)]*\\.png\\)" "" text "${text}")  # pictures are not installed
     string(REGEX REPLACE "\\[([^]]*)${to_source}" "\\1" text "${text}")
     get_filename_component(folder "${DOCS}/${page}" DIRECTORY)
     file(RELATIVE_PATH headers "${folder}" "${HEADERS}")

@@ -61,6 +61,7 @@ std::vector<usher::support::subcommand> usher::support::subcommands(CLI::App& ap
                                  check::command::check(app),
                                  tool::carried_out_by(recorder, app, "stat", stat_summary, true),
                                  tool::carried_out_by(recorder, app, "diff", diff_summary),
+                                 tool::carried_out_by(recorder, app, "report", report_summary),
                                  tool::carried_out_by(simulator, app, "record", record_summary, true),
                                  tool::carried_out_by(simulator, app, "sim", sim_summary),
                                  tool::carried_out_by(simulator, app, "bench", bench_summary),

@@ -691,7 +691,7 @@ class Run(Usher):
                            ("zsh", ("tool", "completion", "_usher"))):
             with open(self.tree_file(*path)) as file:
                 pages[name] = file.read().replace("\\-", "-")
-        stat = ["stat", "record"] if has_stat else []
+        stat = ["stat", "report", "record"] if has_stat else []
         for subcommand in ("list", "run", "try", *stat, "check", "sim", "sim calibrate", "sim validate", "bench", "predict"):
             self.assertIn(f"usher {subcommand}", pages["the manual"])
             said = self.usher(*subcommand.split(), "--help").stdout.split("Examples:")[0]

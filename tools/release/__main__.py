@@ -21,7 +21,7 @@ from tools.release import audit, release, wheel
 KINDS = {"tarball": ".tar.gz", "wheel": ".whl", "deb": ".deb", "rpm": ".rpm", "oci": "-oci.tar"}  # endings of the files
 
 # What a run needs besides libraries, for which CMake searches: each program and its Debian package.
-PROGRAMS = {"git": "git", "cmake": "cmake", "ninja": "ninja-build", "g++": "build-essential", "readelf": "binutils"}
+PROGRAMS = {"git": "git", "cmake": "cmake", "ninja": "ninja-build", "g++": "build-essential", "readelf": "binutils", "make": "make", "node": "nodejs", "npm": "npm"}
 PROGRAMS_OF = {"deb": {"dpkg-buildpackage": "build-essential", "dh": "debhelper"}, "rpm": {"rpmbuild": "rpm"},
                "oci": {"umoci": "umoci", "/bin/busybox": "busybox-static"}}
 
@@ -44,6 +44,11 @@ def missing(kinds):
     if "wheel" in kinds and subprocess.run([wheel.PYTHON, "-c", "import wheel"], check=False, capture_output=True).returncode != 0:
         lacking["Python's wheel"] = "python3-wheel"
     return lacking
+
+
+def make_page():
+    """Bundles the page of `usher report`, which the build then installs, unless it is newer than its sources."""
+    run("make", "--silent", "--directory", release.TREE, "page", f"BUILD={release.TREE / 'build/portable'}")
 
 
 def build(folder, jobs, architecture, tests):
@@ -105,6 +110,7 @@ def main():
     if this.commit.endswith("-dirty"):
         print("usher: release: the tree has uncommitted changes, so the commit does not name these packages", file=sys.stderr)
     os.environ["SOURCE_DATE_EPOCH"] = str(this.epoch)
+    make_page()
     build(arguments.build, arguments.jobs, this.architecture, arguments.tests)
     stage = arguments.build / "stage"
     install(arguments.build, stage, this.architecture)

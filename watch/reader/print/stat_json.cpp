@@ -45,11 +45,16 @@ constexpr auto json_fields(const charged_stack*) {
   return std::tuple(support::field("count", &c::count), support::field("waited", &c::waited), support::flat(&c::where));
 }
 
+static json to_json(const duration_part& p) {
+  return json::array({p.from, p.to, p.count});
+}
+
 constexpr auto json_fields(const durations*) {
   using d = durations;
   return std::tuple(support::field("count", &d::count), support::field("total", &d::total),
                     support::field("median", &d::median), support::field("p99", &d::p99),
-                    support::field("longest", &d::longest));
+                    support::field("longest", &d::longest),
+                    support::field("histogram", &d::histogram, support::or_absent));
 }
 
 constexpr auto json_fields(const admission*) {

@@ -140,6 +140,25 @@ std::optional<double> percentile_of(std::span<const std::uint64_t> sizes, std::u
   return longest != 0 ? std::min(value, static_cast<double>(longest)) : value;
 }
 
+/// The histogram in parts of four buckets each. The last bucket has the longer durations, too.
+std::vector<duration_part> histogram_of(std::span<const std::uint64_t> sizes, std::uint32_t buckets_in_one,
+                                        double seconds_a_tick, double longest) {
+  constexpr std::uint32_t joined = 4;
+  const auto begin_of = [&](std::uint32_t bucket) {
+    return static_cast<double>(duration_buckets::lower(bucket)) * seconds_a_tick;
+  };
+  std::vector<duration_part> parts;
+  for (std::uint32_t first = 0; first < duration_buckets::count; first += joined) {
+    std::uint64_t n = 0;
+    for (std::uint32_t i = first / buckets_in_one;
+         i < std::min<std::size_t>((first + joined) / buckets_in_one, sizes.size()); i++)
+      n += sizes[i];
+    if (n != 0) parts.push_back({begin_of(first), begin_of(first + joined), n});
+    if (n != 0 && first + joined == duration_buckets::count) parts.back().to = std::max(parts.back().to, longest);
+  }
+  return parts;
+}
+
 /// The objects that one row of the report sums up.
 struct group {
   kind what = kind::none;
@@ -643,6 +662,9 @@ row reader::read_row(group& g) {
     if (has_seen_anything(one)) r.each.push_back(std::move(o));
   }
   r.seen = as_counts(all, g.what);
+  r.seen.waiting.histogram = histogram_of(all.wait_sizes, 1, time_.seconds_a_tick, r.seen.waiting.longest);
+  if (all.holding_known)
+    r.seen.holding.histogram = histogram_of(all.hold_sizes, 2, time_.seconds_a_tick, r.seen.holding.longest);
   std::sort(r.each.begin(), r.each.end(), comes_before<object_row>);
   const auto quiet =
       std::partition_point(r.each.begin(), r.each.end(), [](const object_row& o) { return o.seen.waiting.total > 0; });

@@ -42,11 +42,18 @@ struct charged_stack {
   double waited = 0;
 };
 
+/// A part of a histogram: `count` durations of at least `from` and less than `to` seconds.
+struct duration_part {
+  double from = 0, to = 0;
+  std::uint64_t count = 0;
+};
+
 /// Durations in seconds. Median and p99 are computed from buckets 6 % wide.
 struct durations {
   std::uint64_t count = 0;
   double total = 0, longest = 0;
-  std::optional<double> median, p99;  ///< nullopt: not known
+  std::optional<double> median, p99;       ///< nullopt: not known
+  std::vector<duration_part> histogram{};  ///< of a row; parts 25 % wide or less, without empty ones
 };
 
 /// Statistics on the order in which threads acquire a lock, from windows of successive acquisitions.
