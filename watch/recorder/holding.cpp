@@ -250,6 +250,8 @@ held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const 
   if (light_hold_ends(me, mutex)) return {};
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed),
                       depth = o.depth_and_kind.load(std::memory_order_relaxed);
+  const bool is_last = owner == me.name ? depth < one_deeper : owner != 0 && !needs_owner;
+  if (is_last) note_release(me, o);
   if (owner == me.name) {
     if (depth >= one_deeper)
       o.depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
@@ -271,6 +273,7 @@ held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const 
 
 void hold_ends(recorded_thread& me, contract::object& o, std::uint32_t chain) {
   if (o.owner.load(std::memory_order_relaxed) != me.name) return;
+  note_release(me, o);
   held_charge c = hold_ends_slowly(me, o);
   contract::detail* const d = existing_detail(me, o);
   if (d == nullptr) return;

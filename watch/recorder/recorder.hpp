@@ -10,6 +10,7 @@
 //     a wait     recorded_wait publishes the object for which the thread waits, and the beginning. At its end it adds
 //                to the object's sums and histogram, and charges the thread's call chain (unwind.hpp). The chain is
 //                taken once a millisecond, and also if the lock's holder waits, too, or if the wait was long.
+//                With `usher stat --trace` it also writes the wait itself into the thread's chunk (note_wait()).
 //     destroy    end_object() adds the entry to the sum of its place: the call chain that made the object.
 //     end        The observer clears a word of the file, or no longer writes its heartbeat. The next slow path calls
 //                end_recording(), which resets the pointers.
@@ -81,6 +82,7 @@ struct recorder {
   found_values<512> modules;           ///< numbers, also of modules that a parent had before a fork. Chosen
 
   const contract::capacities& room() const { return file.room(); }
+  bool keeps_waits() const { return room().waits != 0; }
   std::uint64_t ticks() const { return ticks_of(tsc.load(std::memory_order_relaxed)); }
 };
 
@@ -137,6 +139,9 @@ struct alignas(most_tls_alignment) recorded_thread {
   stack_bounds stack{};
   /// Ticks: when the first trylock of failed_try failed, plus the time of recorded waits for it since then.
   std::uint64_t failed_at = 0;
+  contract::wait_chunk* waits = nullptr;  ///< null: none was taken
+  std::uint64_t waits_number = 0;         ///< of that chunk: how many were taken before
+  std::uint32_t next_wait = 0;            ///< in it
 
   std::uint32_t epoch() const { return std::uint32_t(epoch_word >> 32); }
   std::uint64_t key_for(const void* address) const {
@@ -324,8 +329,8 @@ class recorded_wait {
   /// The thread begins to wait. `has_deadline`: the wait ends by itself, so it is in no deadlock.
   recorded_wait(recorded_thread& me, contract::object& o, contract::kind kind, std::uint64_t caller,
                 bool has_deadline = false);
-  /// Records that the thread no longer waits, for any reason. Returns the ticks that it has waited.
-  std::uint64_t finish();
+  /// Records that the thread no longer waits; `result` is the call's. Returns the ticks that it has waited.
+  std::uint64_t finish(int result);
   /// False if this process was forked by a signal handler during the wait, which the parent records. Also false if
   /// another recording has begun meanwhile: this wait is then not recorded.
   bool is_current();
@@ -347,6 +352,8 @@ class recorded_wait {
 
   /// Removes the thread from the object's waiters.
   void leave();
+  /// Writes the wait into the thread's chunk.
+  [[gnu::noinline]] void note(int result);
 
   recorded_thread& me_;
   recorder& of_;  ///< me_.of may be another one at the end of the wait
@@ -354,9 +361,13 @@ class recorded_wait {
   contract::thread_slot& slot_;
   contract::object& object_;
   contract::kind kind_;
-  std::uint32_t epoch_, chain_ = 0;
+  std::uint32_t epoch_, chain_ = 0, owner_ = 0;
   std::uint64_t began_, ended_ = 0;
 };
+
+/// Keeps the time and the thread of an unlock for the waiter that it lets in, if waits are kept. Called before the unlock,
+/// by the thread that makes it.
+void note_release(recorded_thread& me, contract::object& o);
 
 // ---- recording.cpp -----------------------------------------------------------------------------------------
 
