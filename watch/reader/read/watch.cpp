@@ -23,6 +23,7 @@ watch::watch(const access::record_file& file, name_source naming)
 void watch::sample() {
   const std::uint64_t now = file_.clock().now();
   census_.sample(now);
+  if (keeps_names_) thread_names_.sample(file_.live(), census_.ids());
   look_for_deadlocks(now);
 }
 
