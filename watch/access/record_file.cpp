@@ -103,7 +103,7 @@ double tick_clock::seconds_a_tick() const {
   return static_cast<double>(now.ns - first_.ns) * 1e-9 / static_cast<double>(now.ticks - first_.ticks);
 }
 
-std::uint64_t tick_clock::monotonic_ns(std::uint64_t ticks, double seconds_a_tick) const {
+std::uint64_t tick_clock::ns_at(std::uint64_t ticks, double seconds_a_tick) const {
   if (!is_tsc_) return ticks;
   const auto later = static_cast<std::int64_t>(ticks - first_.ticks);
   const double ns = static_cast<double>(first_.ns) + static_cast<double>(later) * seconds_a_tick * 1e9;

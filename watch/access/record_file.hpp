@@ -23,7 +23,7 @@ class tick_clock {
   explicit tick_clock(bool is_tsc);
   bool is_tsc() const { return is_tsc_; }
   /// The time of CLOCK_MONOTONIC at which the clock had these ticks, in nanoseconds; 0: before that clock's beginning.
-  std::uint64_t monotonic_ns(std::uint64_t ticks, double seconds_a_tick) const;
+  std::uint64_t ns_at(std::uint64_t ticks, double seconds_a_tick) const;
   std::uint64_t now() const;
   std::uint64_t ticks_a_ms() const { return ticks_a_ms_; }  ///< measured by the constructor
   /// The length of a tick, computed from two readings of both clocks, in the constructor and now.

@@ -713,7 +713,7 @@ int recording::write_report(int status) {
 
   bool written = write_files(r, nothing);
   if (files_.trace.wanted()) {
-    const auto ns = [&](std::uint64_t ticks) { return file_.clock().monotonic_ns(ticks, time.seconds_a_tick); };
+    const auto ns = [&](std::uint64_t ticks) { return file_.clock().ns_at(ticks, time.seconds_a_tick); };
     reader::kept_waits waits =
         reader::read_waits(copy.view(), time, ns, *names, &watch_.ids(), &watch_.names_of_threads());
     waits.all.at = access::timeline::clocks::now();
