@@ -12,6 +12,7 @@
 #include "watch/reader/print/profile_tables.hpp"
 
 namespace usher::reader {
+namespace otlp {  // by itself: pprof's messages have the same names
 namespace {
 
 // Numbers of the fields, from opentelemetry-proto's profiles/v1development/profiles.proto, common.proto and resource.proto.
@@ -182,8 +183,10 @@ void describe(protozero::pbf_builder<resource_profiles_field>& to, const report&
 }
 
 }  // namespace
+}  // namespace otlp
 
 std::string as_otlp(const report& r, std::uint64_t began_ns) {
+  using namespace otlp;  // NOLINT(google-build-using-namespace)
   otlp_profiles profiles(r);
   std::string all;
   protozero::pbf_builder<data_field> data(all);
