@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Traces a program whose waits are known (programs/traced.cpp) from end to end: slices, owners, flows, counters, names of threads; and
+writes its profile for OpenTelemetry.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from protobuf_text import Trace, decode
+
+OPTIONS = None
+LIMIT = 100
+
+
+class Traced(unittest.TestCase):
+    def run_usher(self, command, *options):
+        """Returns the trace, and what the program says: its process, the holder, the waiter, the number of rounds."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
+        env["USHER_LIBRARY"] = OPTIONS.library
+        with tempfile.TemporaryDirectory(prefix="usher-traced-") as folder:
+            file, self.otlp = Path(folder) / "trace", Path(folder) / "otlp"
+            words = [OPTIONS.usher, command, "--trace", file, *[o.replace("FOLDER", folder) for o in options], "--", OPTIONS.program]
+            done = subprocess.run(words, env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 0, done)
+            trace = Trace(OPTIONS.protoc, file.read_bytes())
+            if self.otlp.exists():
+                self.profiles = decode(OPTIONS.protoc, "otlp.proto", "ProfilesData", self.otlp.read_bytes())[0]
+        self.assertFalse(trace.has_unknown)
+        return trace, [int(word) for word in done.stdout.split()]
+
+    def check(self, trace, said, lock):
+        process, holder, waiter, rounds = said
+        waits = [s for s in trace.slices() if s[0] == waiter and s[1].startswith(f"Lock contention on {lock}")]
+        self.assertEqual(len(waits), rounds, trace.slices())
+        for _, name, begin, end in waits:
+            self.assertTrue(name.endswith(f"(owner tid: {holder})"), name)
+            self.assertGreater(end - begin, 20_000_000)
+        flows = sorted((f for f in trace.flows().values() if f[1][0] == waiter), key=lambda f: f[1][2])
+        self.assertEqual(len(flows), rounds)
+        for (_, _, begin, end), (unlock, locked) in zip(waits, flows):
+            self.assertEqual((unlock[:2], locked), ((holder, "unlock"), (waiter, "locked", end)))
+            self.assertTrue(begin + 20_000_000 < unlock[2] <= end, (begin, unlock, end))
+        values = next(v for name, v in trace.counters().items() if name.startswith(f"waiters: {lock}"))
+        self.assertEqual([v for _, v in values], [1, 0] * rounds)
+        threads = {t["thread"][0]["tid"][0]: t["thread"][0] for t in trace.tracks.values() if "thread" in t}
+        self.assertEqual(threads[waiter].get("thread_name"), ["the waiter"])
+        self.assertEqual({t["process"][0]["pid"][0] for t in trace.tracks.values() if "process" in t}, {process})
+
+    def test_under_the_c_librarys_locks(self):
+        self.check(*self.run_usher("stat"), "traced_mutex")
+
+    def test_under_a_lock_of_ours(self):
+        self.check(*self.run_usher("stat", "--lock", "steady"), "traced_mutex")
+
+    def test_opentelemetry(self):
+        _, (_, _, _, rounds) = self.run_usher("stat", "--otlp", "FOLDER/otlp")
+        tables = self.profiles["dictionary"][0]
+        strings = tables["string_table"]
+        names = [a.get("value", [{}])[0].get("string_value", [""])[0] for a in tables["attribute_table"]]
+        delay, contentions = self.profiles["resource_profiles"][0]["scope_profiles"][0]["profiles"]
+        self.assertEqual(strings[delay["sample_type"][0]["type_strindex"][0]], "delay")
+        mine = lambda p: sum(s["values"][0] for s in p["samples"] if "traced_mutex" in [names[a] for a in s["attribute_indices"]])
+        self.assertEqual(mine(contentions), rounds)
+        self.assertGreater(mine(delay), rounds * 20_000_000)
+
+    def test_recorded(self):
+        if not OPTIONS.record:
+            self.skipTest("usher record is not built")
+        self.check(*self.run_usher("record", "--every", "3000", "--length", "2999", "-o", "FOLDER/recording"), "mutex")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--usher", required=True)
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--protoc", required=True)
+    parser.add_argument("--record", action="store_true")
+    OPTIONS, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])
