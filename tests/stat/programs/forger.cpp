@@ -47,7 +47,7 @@ std::mt19937_64 dice(29);
 void forge_header(header& h) {
   static constexpr std::uint32_t sizes[] = {0, 1, 64, 0x10000, 0x7fffffff, 0xffffffff};
   const auto any = [] { return sizes[dice() % std::size(sizes)]; };
-  h.room = {any(), any(), any(), any(), any(), any(), any(), any(), any()};
+  h.room = {any(), any(), any(), any(), any(), any(), any(), any(), any(), any()};
   for (word32* count : {&h.processes, &h.threads, &h.modules, &h.text, &h.details, &h.windows}) *count = any();
   h.size = dice();
   h.ticks_are_tsc = any();
