@@ -424,7 +424,7 @@ TEST(text, printable_shows_what_a_terminal_would_obey) {
   EXPECT_EQ(support::printable("\xff\xc3 \xed\xa0\x80"), "?? ???");
   EXPECT_EQ(support::printable("a\tb\nc"), "a b\nc");
   EXPECT_EQ(support::printable_line("a\tb\nc"), "a b\\x0ac");
-  EXPECT_EQ(support::printable(printable("\x1b\u009b\xff")), support::printable("\x1b\u009b\xff"));
+  EXPECT_EQ(support::printable(support::printable("\x1b\u009b\xff")), support::printable("\x1b\u009b\xff"));
 }
 
 TEST(text, a_command_is_one_line_for_a_shell) {
