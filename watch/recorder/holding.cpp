@@ -33,7 +33,7 @@ constexpr std::uint32_t least_light_interval = 16;
 bool is_for_threads(const recorded_thread& me, const contract::object& o) {
   return o.acquisitions.load(std::memory_order_relaxed) >= contract::least_counted_by_threads &&
          (o.depth_and_kind.load(std::memory_order_relaxed) & contract::changes_hands) == 0 &&
-         me.of->hold_times.load(std::memory_order_relaxed) == 0 && !has_window(me, o);
+         me.of->hold_times.load(std::memory_order_relaxed) == 0 && !me.of->keeps_waits() && !has_window(me, o);
 }
 /// Records the owner in the mutex's window of successive owners. Opens a window from time to time if the mutex is
 /// contended.
