@@ -18,15 +18,15 @@ LIMIT = 100
 
 
 class Traced(unittest.TestCase):
-    def run_usher(self, command, *options):
+    def run_usher(self, command, *options, program=None, status=0):
         """Returns the trace, and what the program says: its process, the holder, the waiter, the number of rounds."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
         env["USHER_LIBRARY"] = OPTIONS.library
         with tempfile.TemporaryDirectory(prefix="usher-traced-") as folder:
             file, self.otlp = Path(folder) / "trace", Path(folder) / "otlp"
-            words = [OPTIONS.usher, command, "--trace", file, *[o.replace("FOLDER", folder) for o in options], "--", OPTIONS.program]
+            words = [OPTIONS.usher, command, "--trace", file, *[o.replace("FOLDER", folder) for o in options], "--", *(program or [OPTIONS.program])]
             done = subprocess.run(words, env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
-            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(done.returncode, status, done)
             trace = Trace(OPTIONS.protoc, file.read_bytes())
             if self.otlp.exists():
                 self.profiles = decode(OPTIONS.protoc, "otlp.proto", "ProfilesData", self.otlp.read_bytes())[0]
@@ -57,6 +57,15 @@ class Traced(unittest.TestCase):
     def test_under_a_lock_of_ours(self):
         self.check(*self.run_usher("stat", "--lock", "steady"), "traced_mutex")
 
+    def test_programs_that_forge_their_records(self):
+        for what in ("waits", "all", "circles", "ids"):
+            with self.subTest(what):
+                trace, _ = self.run_usher("stat", program=[OPTIONS.forger, what], status=7)
+                slices = trace.slices()  # raises an error if they are not nested
+                self.assertTrue(all(len(name) < 300 and name.isprintable() for _, name, _, _ in slices))
+                self.assertTrue(what != "waits" or slices, "no forged wait was plausible: the test shows nothing")
+                self.assertTrue(all(track in trace.tracks for _, _, track, _, _ in trace.events))
+
     def test_opentelemetry(self):
         _, (_, _, _, rounds) = self.run_usher("stat", "--otlp", "FOLDER/otlp")
         tables = self.profiles["dictionary"][0]
@@ -79,6 +88,7 @@ if __name__ == "__main__":
     parser.add_argument("--usher", required=True)
     parser.add_argument("--library", required=True)
     parser.add_argument("--program", required=True)
+    parser.add_argument("--forger", required=True)
     parser.add_argument("--protoc", required=True)
     parser.add_argument("--record", action="store_true")
     OPTIONS, rest = parser.parse_known_args()
