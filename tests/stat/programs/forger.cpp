@@ -91,7 +91,7 @@ void forge_waits(const view& record) {
   record.head().threads = 4;
   const std::uint64_t now = record.thread(0).last;
   const auto any = [] { return dice() >> dice() % 64; };
-  for (std::uint32_t i = 0; i < room; i += 1 + dice() % 64) {
+  for (std::uint32_t i = 0; i < room; i += room / 32) {
     wait_chunk& c = record.waits(i);
     c.number = std::uint64_t{room} * 5 + i + 1;
     c.taken = any();
