@@ -33,20 +33,27 @@ class Traced(unittest.TestCase):
         self.assertFalse(trace.has_unknown)
         return trace, [int(word) for word in done.stdout.split()]
 
-    def check(self, trace, said, lock):
+    def check(self, trace, said, lock, is_late=False):
+        """`is_late`: some rounds were before the recording; it may have begun in the middle of one."""
         process, holder, waiter, rounds = said
         waits = [s for s in trace.slices() if s[0] == waiter and s[1].startswith(f"Lock contention on {lock}")]
+        if is_late:
+            self.assertGreater(len(waits), 2)
+            self.assertIn(waits[0][1].split("(owner tid: ")[1], (f"{holder})", "0)"))
+            rounds, waits = len(waits) - 1, waits[1:]
         self.assertEqual(len(waits), rounds, trace.slices())
         for _, name, begin, end in waits:
             self.assertTrue(name.endswith(f"(owner tid: {holder})"), name)
             self.assertGreater(end - begin, 20_000_000)
         flows = sorted((f for f in trace.flows().values() if f[1][0] == waiter), key=lambda f: f[1][2])
+        if is_late:
+            flows = flows[-rounds:]
         self.assertEqual(len(flows), rounds)
         for (_, _, begin, end), (unlock, locked) in zip(waits, flows):
             self.assertEqual((unlock[:2], locked), ((holder, "unlock"), (waiter, "locked", end)))
             self.assertTrue(begin + 20_000_000 < unlock[2] <= end, (begin, unlock, end))
         values = next(v for name, v in trace.counters().items() if name.startswith(f"waiters: {lock}"))
-        self.assertEqual([v for _, v in values], [1, 0] * rounds)
+        self.assertEqual([v for _, v in values], [1, 0] * (rounds + is_late))
         threads = {t["thread"][0]["tid"][0]: t["thread"][0] for t in trace.tracks.values() if "thread" in t}
         self.assertEqual(threads[waiter].get("thread_name"), ["the waiter"])
         self.assertEqual({t["process"][0]["pid"][0] for t in trace.tracks.values() if "process" in t}, {process})
@@ -80,7 +87,9 @@ class Traced(unittest.TestCase):
     def test_recorded(self):
         if not OPTIONS.record:
             self.skipTest("usher record is not built")
-        self.check(*self.run_usher("record", "--every", "3000", "--length", "2999", "-o", "FOLDER/recording"), "mutex")
+        # One window, which opens some time after the program has begun.
+        window = ("--every", "60001", "--length", "60000", "-o", "FOLDER/recording")
+        self.check(*self.run_usher("record", *window, program=[OPTIONS.program, "40"]), "mutex", is_late=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-// A thread waits for a mutex that another one holds until the waiter sleeps, several times. Prints its ids: the process, the holder,
+// A thread waits for a mutex that another one holds until the waiter sleeps, five times or as often as the argument says. Prints its ids: the process, the holder,
 // the waiter, the rounds.
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "asleep.hpp"
 
@@ -12,7 +13,7 @@ pthread_mutex_t traced_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 namespace {
 
-constexpr int rounds = 5;
+int rounds = 5;
 std::atomic<int> round_of_holder{0}, round_of_waiter{0};
 std::atomic<pid_t> waiting{0};
 pid_t waiter = 0;
@@ -37,7 +38,8 @@ void* wait_for_it(void*) {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+  if (count > 1) rounds = std::atoi(arguments[1]);
   pthread_t thread;
   pthread_create(&thread, nullptr, wait_for_it, nullptr);
   for (int i = 1; i <= rounds; i++) {
