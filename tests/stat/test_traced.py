@@ -18,14 +18,16 @@ LIMIT = 100
 
 
 class Traced(unittest.TestCase):
+    def environment(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
+        return {**env, "USHER_LIBRARY": OPTIONS.library}
+
     def run_usher(self, command, *options, program=None, status=0):
         """Returns the trace, and what the program says: its process, the holder, the waiter, the number of rounds."""
-        env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
-        env["USHER_LIBRARY"] = OPTIONS.library
         with tempfile.TemporaryDirectory(prefix="usher-traced-") as folder:
             file, self.otlp = Path(folder) / "trace", Path(folder) / "otlp"
             words = [OPTIONS.usher, command, "--trace", file, *[o.replace("FOLDER", folder) for o in options], "--", *(program or [OPTIONS.program])]
-            done = subprocess.run(words, env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
+            done = subprocess.run(words, env=self.environment(), cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
             self.assertEqual(done.returncode, status, done)
             trace = Trace(OPTIONS.protoc, file.read_bytes())
             if self.otlp.exists():
@@ -72,6 +74,18 @@ class Traced(unittest.TestCase):
                 self.assertTrue(all(len(name) < 300 and name.isprintable() for _, name, _, _ in slices))
                 self.assertTrue(what != "waits" or slices, "no forged wait was plausible: the test shows nothing")
                 self.assertTrue(all(track in trace.tracks for _, _, track, _, _ in trace.events))
+
+    def test_attached(self):
+        program = subprocess.Popen([OPTIONS.usher, "run", "--lock", "steady", "--", OPTIONS.program, "200"], env=self.environment(),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        with tempfile.TemporaryDirectory(prefix="usher-traced-") as folder:
+            file = Path(folder) / "trace"
+            done = subprocess.run([OPTIONS.usher, "stat", "-p", str(program.pid), "--trace", file], env=self.environment(),
+                                  capture_output=True, text=True, timeout=LIMIT)
+            said = [int(word) for word in program.communicate(timeout=LIMIT)[0].split()]
+            self.assertEqual(done.returncode, 0, done)
+            trace = Trace(OPTIONS.protoc, file.read_bytes())
+        self.check(trace, said, "traced_mutex", is_late=True)
 
     def test_opentelemetry(self):
         _, (_, _, _, rounds) = self.run_usher("stat", "--otlp", "FOLDER/otlp")
