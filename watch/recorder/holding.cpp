@@ -33,7 +33,7 @@ constexpr std::uint32_t least_light_interval = 16;
 bool is_for_threads(const recorded_thread& me, const contract::object& o) {
   return o.acquisitions.load(std::memory_order_relaxed) >= contract::least_counted_by_threads &&
          (o.depth_and_kind.load(std::memory_order_relaxed) & contract::changes_hands) == 0 &&
-         me.of->hold_times.load(std::memory_order_relaxed) == 0 && !me.of->keeps_waits() && !has_window(me, o);
+         me.of->hold_times.load(std::memory_order_relaxed) == 0 && !has_window(me, o);
 }
 /// Records the owner in the mutex's window of successive owners. Opens a window from time to time if the mutex is
 /// contended.
@@ -248,17 +248,17 @@ void forget_hold(contract::object& o) {
 
 held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const void* mutex, bool needs_owner) {
   if (light_hold_ends(me, mutex)) return {};
+  held_charge c;
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed),
                       depth = o.depth_and_kind.load(std::memory_order_relaxed);
-  const bool is_last = owner == me.name ? depth < one_deeper : owner != 0 && !needs_owner;
-  if (is_last) note_release(me, o);
   if (owner == me.name) {
     if (depth >= one_deeper)
       o.depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
     else if (is_unwaited(o) || o.hold_begin.load(std::memory_order_relaxed) == contract::object::not_timed)
       forget_hold(o);
     else
-      return hold_ends_slowly(me, o);
+      c = hold_ends_slowly(me, o);
+    if (depth < one_deeper) note_release(me, o);
   } else if (owner == 0 && (depth & contract::counted_by_threads) != 0 && !needs_owner) {
     // Another thread has a light hold, which it does not see end. The mutex gets no further light holds.
     o.depth_and_kind.store((depth & ~contract::counted_by_threads) | contract::changes_hands,
@@ -267,14 +267,15 @@ held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const 
     // Most kinds allow this thread to end another's hold. The hold is not charged, since the holder's call chain is
     // not known here. The fields are written before the unlock: afterwards the next holder writes them.
     forget_hold(o);
+    note_release(me, o);
   }
-  return {};
+  return c;
 }
 
 void hold_ends(recorded_thread& me, contract::object& o, std::uint32_t chain) {
   if (o.owner.load(std::memory_order_relaxed) != me.name) return;
-  note_release(me, o);
   held_charge c = hold_ends_slowly(me, o);
+  note_release(me, o);
   contract::detail* const d = existing_detail(me, o);
   if (d == nullptr) return;
   contract::word64& others = d->uncharged_held;

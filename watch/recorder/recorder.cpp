@@ -521,6 +521,13 @@ std::uint32_t tid_of_owner(const recorder& r, const contract::object& o, contrac
   return tid <= most ? tid : 0;
 }
 
+/// Whether an unlock beside waiters is noted: if each hold is timed, since reading the clock would lengthen shorter ones. Only
+/// the holder changes this, so the thread that locks next sees the same.
+bool has_noted_releases(const contract::object& o) {
+  return o.mutex.countdown.load(std::memory_order_relaxed) >> 16 <= 1 &&
+         (o.depth_and_kind.load(std::memory_order_relaxed) & contract::counted_by_threads) == 0;
+}
+
 /// Takes a chunk for the thread's next waits.
 void take_waits(recorded_thread& me) {
   recorder& r = *me.of;
@@ -536,7 +543,9 @@ void take_waits(recorded_thread& me) {
 }  // namespace
 
 void note_release(recorded_thread& me, contract::object& o) {
-  if (!me.of->keeps_waits() || (o.waiting.load(std::memory_order_relaxed) & contract::waiting_count) == 0) return;
+  if (!me.of->keeps_waits() || (o.waiting.load(std::memory_order_relaxed) & contract::waiting_count) == 0 ||
+      !has_noted_releases(o))
+    return;
   if (contract::detail* const d = existing_detail(me, o))
     d->released.store(contract::released_word(me.of->ticks(), me.name), std::memory_order_relaxed);
 }
@@ -556,9 +565,8 @@ void recorded_wait::note(int result) {
   const auto how = is_acquired           ? contract::wait_result::acquired
                    : result == ETIMEDOUT ? contract::wait_result::timed_out
                                          : contract::wait_result::other;
-  // Threads that count a mutex's acquisitions do not note their unlocks, so the last one that was noted may be an older one.
-  const bool is_noted = is_acquired && contract::has_holds(kind_) &&
-                        (object_.depth_and_kind.load(std::memory_order_relaxed) & contract::counted_by_threads) == 0;
+  // Otherwise the last unlock that was noted may be an older one.
+  const bool is_noted = is_acquired && contract::has_holds(kind_) && has_noted_releases(object_);
   const contract::detail* const d = is_noted ? existing_detail(me, object_) : nullptr;
   w.begin.store(began_, std::memory_order_relaxed);
   w.end.store(ended_, std::memory_order_relaxed);

@@ -365,8 +365,8 @@ class recorded_wait {
   std::uint64_t began_, ended_ = 0;
 };
 
-/// Keeps the time and the thread of an unlock for the waiter that it lets in, if waits are kept. Called before the unlock,
-/// by the thread that makes it.
+/// Keeps the time and the thread of an unlock for the waiter that it lets in, if waits are kept. Called before the unlock, by
+/// the thread that makes it, when the entry says that nobody holds the lock.
 void note_release(recorded_thread& me, contract::object& o);
 
 // ---- recording.cpp -----------------------------------------------------------------------------------------
