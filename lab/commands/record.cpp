@@ -25,6 +25,7 @@
 #include "lab/recordings/assemble.hpp"
 #include "lab/recordings/file.hpp"
 #include "lab/recordings/stream_file.hpp"
+#include "lab/recordings/window_trace.hpp"
 #include "support/process/files.hpp"
 #include "support/process/foreground.hpp"
 #include "support/process/launch.hpp"
@@ -59,7 +60,7 @@ struct record_command_options {
   double duration = 0;
   bool names = false;
   bool measure_calls = false;
-  std::string output = "usher.recording";
+  std::string output = "usher.recording", trace;
 };
 
 struct role_rule {
@@ -126,7 +127,13 @@ class module_names {
 class windows {
  public:
   windows(const record_command_options& o, recording::stream_file& file, recording::assembler& to, module_names& names)
-      : options_(o), file_(file), to_(to), names_(names), every_(o.every_ms), length_(milliseconds(o.length_ms)) {}
+      : options_(o),
+        file_(file),
+        to_(to),
+        names_(names),
+        trace_([&names](std::uint32_t process, std::uint64_t at) { return names.name_of(process, at); }),
+        every_(o.every_ms),
+        length_(milliseconds(o.length_ms)) {}
 
   /// Until the next step.
   std::chrono::nanoseconds left() const { return std::min(next_, look_again_) - steady_clock::now(); }
@@ -150,6 +157,7 @@ class windows {
   unsigned dropped() const { return dropped_; }
   std::uint64_t early() const { return early_; }
   std::uint64_t calls() const { return calls_; }
+  const recording::window_trace& trace() const { return trace_; }
 
  private:
   /// Ends the window when its room is used, since the threads' states must be read then. A look costs the program a switch, so there
@@ -185,9 +193,13 @@ class windows {
       length_ = std::clamp<steady_clock::duration>(lasted * 4 / 5, milliseconds(1), length_);
     }
     for (const recording::raw_thread& t : w->threads) calls_ += t.calls.size() + (t.sleeping ? 1 : 0);
-    if (options_.names)
+    if (options_.names || !options_.trace.empty())
       for (const recording::raw_thread& t : w->threads)
         if (t.is == recording::raw_thread::life::lives) names_.look_at(t.process, t.seen_pid);
+    if (!options_.trace.empty()) {
+      const double scale = file_.clock().seconds_a_tick();
+      trace_.add(*w, [&](std::uint64_t ticks) { return file_.clock().ns_at(ticks, scale); });
+    }
     to_.add(*w);
     if (to_.windows() >= 2 * std::size_t{options_.windows} || to_.events() > most_kept_events) {
       to_.thin_out();
@@ -199,6 +211,7 @@ class windows {
   recording::stream_file& file_;
   recording::assembler& to_;
   module_names& names_;
+  recording::window_trace trace_;
   std::chrono::duration<double, std::milli> every_;
   steady_clock::duration length_;
   bool is_open_ = false;
@@ -319,9 +332,23 @@ recording::recorded_on this_machine(const lock_table& lock, const lab::call_cost
           hand_over.wake_ns};
 }
 
+struct record_outputs {
+  support::output_file recording, trace;
+};
+
+/// Writes the trace. A line says if it is not of all windows.
+bool write_trace(const record_command_options& o, const windows& w, support::output_file& file) {
+  access::timeline all = w.trace().all();
+  all.at = access::timeline::clocks::now();
+  if (w.trace().left_out() != 0)
+    support::warn("{} has the first {} windows: there was no room for the waits of the later {}", o.trace,
+                  all.recorded.size(), w.trace().left_out());
+  return file.write(access::as_perfetto(all));
+}
+
 /// Runs the command under the lock, and writes the recording into the output file. Returns the exit status.
 int run_recorded(const record_command_options& o, const std::vector<role_rule>& rules, const lock_table& lock,
-                 const support::preload_library& library, support::output_file& output, char** command) {
+                 const support::preload_library& library, record_outputs& output, char** command) {
   std::vector<std::pair<std::string, std::string>> variables = {
       {"USHER_LOCK", lock.name},
       {"LD_PRELOAD", support::preload_list(support::environment("LD_PRELOAD"), library.path, true)}};
@@ -349,8 +376,9 @@ int run_recorded(const record_command_options& o, const std::vector<role_rule>& 
   recording::recording r = to.finish();
   r.machine = this_machine(lock, cost, hand_over);
   const std::string content = recording::encoded(r);
-  const bool written = output.write(content);
+  bool written = output.recording.write(content);
   if (written) report(r, file, w, content.size(), o.output);
+  if (output.trace.wanted()) written = write_trace(o, w, output.trace) && written;
   return !written && status == 0 ? int{support::cannot_start} : status;
 }
 
@@ -375,8 +403,12 @@ int carry_out(const record_command_options& o, char** command) {
     return support::cannot_start;
   }
   const auto& library = std::get<support::preload_library>(found);
-  support::output_file output;
-  if (!output.open(o.output)) return support::cannot_start;
+  if (!o.trace.empty() && support::is_same_file(o.output, o.trace)) {
+    support::report_error("record: --output and --trace are to write the same file, {}", o.trace);
+    return support::bad_usage;
+  }
+  record_outputs output;
+  if (!output.recording.open(o.output) || !output.trace.open(o.trace)) return support::cannot_start;
   support::warn_of_waiting(*lock);
   support::warn_of_hindrances(command[0], library.target);
   return run_recorded(o, *rules, *lock, library, output, command);
@@ -431,6 +463,9 @@ support::subcommand record_command(CLI::App& app) {
       ->type_name("S")
       ->check(CLI::Range(0.001, 1e9));
   sub->add_flag("--names", o->names, "Also write the names of threads, and module+offset of the lock calls");
+  sub->add_option("--trace", o->trace,
+                  "Write each wait in the windows to this file, as a timeline for Perfetto, with names")
+      ->type_name("FILE");
   sub->add_option("-o,--output", o->output, "The file (default: usher.recording)")->type_name("FILE");
   sub->add_flag("--measure-calls", o->measure_calls)->group("");  // measure_call_cost() runs this
   sub->formatter(std::make_shared<support::help>("usher record [OPTIONS] -- CMD [ARGS...]"));

@@ -7,6 +7,7 @@
 #include "watch/reader/print/stat_json.hpp"
 #include "watch/reader/print/text.hpp"
 #include "watch/reader/read/reading.hpp"
+#include "watch/reader/read/waits.hpp"
 
 USHER_FUZZ_TARGET(record) {
   using namespace reader;
@@ -25,5 +26,8 @@ USHER_FUZZ_TARGET(record) {
   use(as_json(all).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   use(as_pprof(all));
   use(as_folded(all));
+  use(as_otlp(all, 0));
+  const auto ns = [](std::uint64_t ticks) { return ticks; };
+  use(usher::access::as_perfetto(read_waits(r.made.view, time, ns, r.names).all));
   use(std::to_string(usher::access::sum_of(r.made.view).all()));
 }

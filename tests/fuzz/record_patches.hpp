@@ -48,6 +48,22 @@ class planted_record {
       d.threads[0].waited = 5'000'000;
     }
     made.window(one, {0, 1, 0, 1, 2, 3});
+    v.head().wait_chunks = 3;
+    for (std::uint32_t chunk = 1; chunk < 3; chunk++) {
+      v.waits(chunk % 2).number = chunk + 1;
+      v.waits(chunk % 2).taken = 1000 * chunk;
+      contract::noted_wait& w = v.waits(chunk % 2).waits[0];
+      w.begin = 2000 * chunk;
+      w.end = 2000 * chunk + 500;
+      w.released = contract::released_word(2000 * chunk + 400, 2);
+      w.key = contract::key_of(0, 0x1000);
+      w.object = one + 1;
+      w.kind_result = std::uint32_t(contract::kind::mutex) | contract::is_static << 8;
+      w.thread = 1;
+      w.tid = w.owner = 100;
+      w.stack = chains[1] + 1;
+      w.chunk = chunk + 1;
+    }
     made.at(one).owner = 1;
     made.at(two).owner = 2;
     made.at(one).hold_begin = made.at(two).hold_begin = 100;
@@ -88,14 +104,15 @@ class planted_record {
     contract::capacities c = reader::synthetic::small();
     c.objects = 64;
     c.details = c.chains = c.charges = 16;
-    c.windows = 2;
+    c.windows = c.waits = 2;
     return c;
   }
   std::byte* bytes_of_record() const { return reinterpret_cast<std::byte*>(&made.view.head()); }
   std::byte* table(unsigned number) const {
     const contract::view& v = made.view;
-    void* const begins[] = {&v.head(),    &v.process(0), &v.thread(0), &v.object(0), &v.detail(0), &v.chain(0),
-                            &v.charge(0), &v.window(0),  &v.module(0), v.text(),     &v.object(1), &v.detail(1)};
+    void* const begins[] = {&v.head(),    &v.process(0), &v.thread(0), &v.object(0), &v.detail(0),
+                            &v.chain(0),  &v.charge(0),  &v.window(0), &v.module(0), v.text(),
+                            &v.object(1), &v.detail(1),  &v.waits(0),  &v.waits(1)};
     return static_cast<std::byte*>(begins[number % std::size(begins)]);
   }
 };

@@ -286,7 +286,7 @@ class Hostile(Attach):
         """The library in the program has another version than the command. The message names both versions, and the
         process is not changed."""
         content = Path(LIBRARY).read_bytes()
-        magic = b"usher attach v2\0"
+        magic = b"usher attach v3\0"
         self.assertEqual(content.count(magic), 1)
         at = content.index(magic) + len(magic)
         version = content[at:at + 16].rstrip(b"\0")

@@ -52,7 +52,7 @@ bool is_tsc_steady() {
 }
 
 contract::capacities room_for(const record_options& o) {
-  return contract::capacities::for_objects(o.objects);
+  return contract::capacities::for_objects(o.objects, o.with_waits);
 }
 
 }  // namespace
@@ -101,6 +101,13 @@ double tick_clock::seconds_a_tick() const {
   if (!is_tsc_) return 1e-9;
   const reading now = read_both();
   return static_cast<double>(now.ns - first_.ns) * 1e-9 / static_cast<double>(now.ticks - first_.ticks);
+}
+
+std::uint64_t tick_clock::ns_at(std::uint64_t ticks, double seconds_a_tick) const {
+  if (!is_tsc_) return ticks;
+  const auto later = static_cast<std::int64_t>(ticks - first_.ticks);
+  const double ns = static_cast<double>(first_.ns) + static_cast<double>(later) * seconds_a_tick * 1e9;
+  return ns > 0 ? static_cast<std::uint64_t>(ns) : 0;
 }
 
 // ---- the file -------------------------------------------------------------------------------------------------

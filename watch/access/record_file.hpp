@@ -22,6 +22,8 @@ class tick_clock {
   /// The clock of an existing record. Throws std::runtime_error if this computer does not have that clock.
   explicit tick_clock(bool is_tsc);
   bool is_tsc() const { return is_tsc_; }
+  /// The time of CLOCK_MONOTONIC at which the clock had these ticks, in nanoseconds; 0: before that clock's beginning.
+  std::uint64_t ns_at(std::uint64_t ticks, double seconds_a_tick) const;
   std::uint64_t now() const;
   std::uint64_t ticks_a_ms() const { return ticks_a_ms_; }  ///< measured by the constructor
   /// The length of a tick, computed from the constructor's reading of both clocks and a present one.
@@ -41,6 +43,7 @@ class tick_clock {
 
 struct record_options {
   bool hold_times = false;
+  bool with_waits = false;                                 ///< each wait is kept
   std::uint32_t objects = contract::capacities{}.objects;  ///< minimum capacity, rounded up to a power of two
 };
 

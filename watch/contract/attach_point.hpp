@@ -33,12 +33,14 @@ struct attach_request {
   std::uint32_t objects;  ///< capacity of the table of objects: a power of two
   std::uint32_t hold_times;
   std::uint32_t ticks_are_tsc;
+  std::uint32_t with_waits;  ///< each wait is kept
+  std::uint32_t reserved;    ///< 0
   std::uint64_t ticks_a_ms;
 };
 
 struct alignas(16) attach_point {
   using text = std::array<char, 16>;
-  static constexpr text expected{"usher attach v2"};  // the number changes with the layout of this structure
+  static constexpr text expected{"usher attach v3"};  // the number changes with the layout of this structure
   static constexpr std::uint32_t most_calls = 64;
 
   text magic;

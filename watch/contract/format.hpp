@@ -16,6 +16,7 @@
 //     chains     call chains without duplicates: a hash table
 //     charges    the time waited, by object or place and by chain: a hash table
 //     windows    successive owners of contended mutexes
+//     waits      the last waits, one by one: only with `usher stat --trace`, else the table is empty
 //
 // A *chain* is a thread's call chain. The *place* of an object is the call chain of its initialisation or first use.
 //
@@ -40,7 +41,7 @@ using word64 = std::atomic<std::uint64_t>;
 inline constexpr const char* file_name = "usher stat";      ///< of the file in memory
 inline constexpr const char* variable = "USHER_STAT";       ///< environment variable with the file's path
 inline constexpr std::uint64_t magic = 0x3174617473687375;  // "ushstat1"
-inline constexpr std::uint32_t version = 4;
+inline constexpr std::uint32_t version = 5;
 
 /// The number of entries of each table. Hash tables have a power of two.
 struct capacities {
@@ -53,13 +54,17 @@ struct capacities {
   std::uint32_t chains = 16384;   ///< power of two
   std::uint32_t charges = 32768;  ///< power of two
   std::uint32_t windows = 256;
+  std::uint32_t waits = 0;  ///< chunks of waits
 
   static constexpr std::uint32_t fewest_objects = 64, most_objects = 1 << 22;
-  /// Capacities with room for at least `least` objects, within the two bounds above.
-  static constexpr capacities for_objects(std::uint32_t least) {
+  /// The chunks of waits of a recording that has them: 32 MiB, 516,096 waits. Chosen.
+  static constexpr std::uint32_t most_waits = 8192;
+  /// Capacities with room for at least `least` objects, within the two bounds above. `with_waits`: each wait is kept.
+  static constexpr capacities for_objects(std::uint32_t least, bool with_waits = false) {
     capacities c;
     c.objects = std::bit_ceil(std::clamp(least, fewest_objects, most_objects));
     c.details = std::clamp(c.objects / 8, std::uint32_t{64}, std::uint32_t{65536});
+    c.waits = with_waits ? most_waits : 0;
     return c;
   }
   bool operator==(const capacities&) const = default;
@@ -107,6 +112,8 @@ struct alignas(4096) header {
   /// Ticks waited for process-shared read-write locks, which Usher's locks do not implement. `waited` of the threads
   /// contains them, too.
   word64 waited_for_shared;
+  /// The chunks of waits that were taken so far: number n is at n % room.waits. On a cache line of its own.
+  alignas(128) word64 wait_chunks;
 };
 static_assert(sizeof(header) == 4096);
 
@@ -406,6 +413,7 @@ struct alignas(4096) detail {
   /// counts the signals, `heard` the returned waiters.
   word64 sent, heard;
   word64 sent_at[16];
+  word64 released;  ///< released_word() of the last unlock of a lock while others waited, if waits are kept; else 0
   thread threads[most_threads];
   word32 waits[duration_buckets::count];
   word32 holds[duration_buckets::count / 2];  ///< each covers two buckets of `waits`
@@ -484,6 +492,48 @@ struct alignas(4096) window {
 };
 static_assert(sizeof(window) == 4096);
 
+/// The time and the thread (its slot + 1) of an unlock in one word: the ticks modulo 2^44 above 20 bits for the thread.
+inline constexpr unsigned thread_bits = 20;
+constexpr std::uint64_t released_word(std::uint64_t ticks, std::uint32_t thread) {
+  return ticks << thread_bits | thread;
+}
+/// The ticks in such a word, which are at most `now`.
+constexpr std::uint64_t released_ticks(std::uint64_t word, std::uint64_t now) {
+  return now - ((now - (word >> thread_bits)) & (~std::uint64_t{0} >> thread_bits));
+}
+constexpr std::uint32_t released_by(std::uint64_t word) {
+  return std::uint32_t(word & ((1u << thread_bits) - 1));
+}
+
+/// How a wait ended.
+enum class wait_result : std::uint32_t { acquired, timed_out, other };
+
+/// One wait that has ended. The thread that waited writes it, `chunk` last.
+struct alignas(64) noted_wait {
+  word64 begin, end;   ///< ticks
+  word64 released;     ///< released_word() of the unlock that ended the wait; 0: not seen
+  word64 key;          ///< of the object, whose entry may be another object's by now
+  word32 object;       ///< + 1
+  word32 place;        ///< as object::place
+  word32 kind_result;  ///< kind | object_flags << 8 | wait_result << 16
+  word32 thread;       ///< slot + 1; the slot may be another thread's by now
+  word32 tid;          ///< as thread_slot::tid
+  word32 owner;        ///< the thread that held the lock when the wait began, an id as in `tid`; 0: not known
+  word32 stack;        ///< chain + 1; 0: none was taken
+  word32 chunk;  ///< wait_chunk::number modulo 2^32, so that a wait of the chunk's last use is told from one of this
+};
+static_assert(sizeof(noted_wait) == 64);
+
+/// Successive waits of one thread. When all chunks are taken, the oldest is used again. A thread leaves a chunk that is
+/// older than half of them, so all waits since the chunk before that half was taken are there.
+struct alignas(4096) wait_chunk {
+  static constexpr std::uint32_t length = 63;
+  word64 number;  ///< how many were taken before, + 1; 0: none
+  word64 taken;   ///< ticks
+  noted_wait waits[length];
+};
+static_assert(sizeof(wait_chunk) == 4096);
+
 /// Access to the tables of the file. The view has its own copy of the capacities, so a process that later changes the
 /// header cannot move a table. Code must compare an index from the record with room() before its use. With
 /// USHER_TRAPS_ON_BAD_INDEX, which the observer's programs define, a bad index ends the program.
@@ -507,12 +557,13 @@ class view {
   contract::chain& chain(std::uint32_t i) const { return at<contract::chain>(starts_.chains, i, room_.chains); }
   contract::charge& charge(std::uint32_t i) const { return at<contract::charge>(starts_.charges, i, room_.charges); }
   contract::window& window(std::uint32_t i) const { return at<contract::window>(starts_.windows, i, room_.windows); }
+  contract::wait_chunk& waits(std::uint32_t i) const { return at<contract::wait_chunk>(starts_.waits, i, room_.waits); }
 
   static constexpr std::uint64_t size_for(const capacities& c) { return starts(c).end; }
 
  private:
   struct places {
-    std::uint64_t processes, modules, text, threads, objects, details, chains, charges, windows, end;
+    std::uint64_t processes, modules, text, threads, objects, details, chains, charges, windows, waits, end;
   };
   static constexpr places starts(const capacities& c) {
     places p{};
@@ -531,6 +582,7 @@ class view {
     p.chains = next(sizeof(contract::chain) * std::uint64_t{c.chains});
     p.charges = next(sizeof(contract::charge) * std::uint64_t{c.charges});
     p.windows = next(sizeof(contract::window) * std::uint64_t{c.windows});
+    p.waits = next(sizeof(contract::wait_chunk) * std::uint64_t{c.waits});
     p.end = at;
     return p;
   }

@@ -18,7 +18,7 @@ namespace usher::inline v2::contract {
 /// The size in bytes up to which an observer accepts a record.
 inline constexpr std::uint64_t largest_file = std::uint64_t{1} << 30;
 
-/// Whether a file may have these capacities: none is zero, no table has more entries than its indices can address, and
+/// Whether a file may have these capacities: none but that of the waits is zero, no table has more entries than its indices can address, and
 /// hash tables have a power of two of entries.
 constexpr bool is_possible(const capacities& c) {
   const auto is_up_to = [](std::uint32_t n, std::uint32_t most) { return n != 0 && n <= most; };
@@ -26,7 +26,7 @@ constexpr bool is_possible(const capacities& c) {
          is_up_to(c.threads, 1 << 16) && is_up_to(c.processes, 1 << 16) && is_up_to(c.modules, 1 << 20) &&
          is_up_to(c.text, 1 << 26) && is_up_to(c.chains, 1 << 22) && std::has_single_bit(c.chains) &&
          is_up_to(c.charges, 1 << 24) && std::has_single_bit(c.charges) && is_up_to(c.windows, 1 << 12) &&
-         view::size_for(c) <= largest_file;
+         c.waits <= 1 << 16 && view::size_for(c) <= largest_file;
 }
 static_assert(is_possible(capacities{}));
 

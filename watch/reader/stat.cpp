@@ -34,6 +34,7 @@
 #include "support/text/output_file.hpp"
 #include "support/text/words.hpp"
 #include "watch/access/record_file.hpp"
+#include "watch/access/timeline.hpp"
 #include "watch/reader/attach/attach.hpp"
 #include "watch/reader/attach/running.hpp"
 #include "watch/reader/judge/rule_facts.hpp"
@@ -52,6 +53,7 @@
 #include "watch/reader/read/reading.hpp"
 #include "watch/reader/read/thread_sampler.hpp"
 #include "watch/reader/read/unrecorded.hpp"
+#include "watch/reader/read/waits.hpp"
 #include "watch/reader/read/watch.hpp"
 #include "watch/reader/stat.hpp"
 
@@ -75,7 +77,7 @@ struct stat_options {
   bool details = false;
   bool trust_filter = false;
   access::record_options record;
-  std::string json, pprof, folded, output;
+  std::string json, pprof, otlp, folded, trace, output;
 };
 
 using steady_clock = std::chrono::steady_clock;
@@ -93,10 +95,11 @@ bool is_over(const time_limit& t) {
 
 /// The output files named by options. They are opened before the program starts, and written at the end.
 struct outputs {
-  support::output_file text, json, pprof, folded;
+  support::output_file text, json, pprof, otlp, folded, trace;
 
   bool open(const stat_options& o) {
-    return text.open(o.output) && json.open(o.json) && pprof.open(o.pprof) && folded.open(o.folded);
+    return text.open(o.output) && json.open(o.json) && pprof.open(o.pprof) && otlp.open(o.otlp) &&
+           folded.open(o.folded) && trace.open(o.trace);
   }
 };
 
@@ -120,8 +123,12 @@ bool check_usage(const stat_options& o, char** command) {
     support::report_error("stat: --until is for a command, which its load ends: for process {} use --duration", o.pid);
     return false;
   }
-  const std::array<std::pair<const char*, const std::string*>, 4> files = {
-      {{"--output", &o.output}, {"--json", &o.json}, {"--pprof", &o.pprof}, {"--folded", &o.folded}}};
+  const std::array<std::pair<const char*, const std::string*>, 6> files = {{{"--output", &o.output},
+                                                                            {"--json", &o.json},
+                                                                            {"--pprof", &o.pprof},
+                                                                            {"--otlp", &o.otlp},
+                                                                            {"--folded", &o.folded},
+                                                                            {"--trace", &o.trace}}};
   for (std::size_t i = 0; i < files.size(); i++)
     for (std::size_t j = i + 1; j < files.size(); j++)
       if (!files[i].second->empty() && !files[j].second->empty() &&
@@ -241,7 +248,9 @@ struct running_process {
 class recording {
  public:
   recording(const stat_options& o, outputs& files, access::record_file& file)
-      : options_(o), files_(files), file_(file), watch_(file, naming()) {}
+      : options_(o), files_(files), file_(file), watch_(file, naming()) {
+    if (files_.trace.wanted()) watch_.keep_thread_names();
+  }
 
   /// Starts and records the command. Returns the exit status.
   int run(char** command, const support::preload_library& library, const lock_table& lock,
@@ -262,6 +271,7 @@ class recording {
   void note_others(double cpu_share);
   std::string lock_of_processes(const contract::view& record) const;
   bool write_files(const reader::report& r, const std::string& nothing);
+  bool write_trace(const reader::kept_waits& waits);
   int write_report(int status);
   std::string nothing_to_show(const reader::report& r, const access::recorded_calls& calls) const;
   std::string hardly_any_use(const reader::report& r, const access::recorded_calls& calls) const;
@@ -636,7 +646,20 @@ bool recording::write_files(const reader::report& r, const std::string& nothing)
     written = files_.json.write(reader::as_json(r).dump(2, ' ', false, lenient) + "\n") && written;
   if (files_.pprof.wanted()) written = files_.pprof.write(reader::as_pprof(r)) && written;
   if (files_.folded.wanted()) written = files_.folded.write(reader::as_folded(r)) && written;
+  if (files_.otlp.wanted()) {
+    const auto lasted = static_cast<std::uint64_t>(r.seconds * 1e9);
+    written = files_.otlp.write(reader::as_otlp(r, access::timeline::clocks::now().real - lasted)) && written;
+  }
   return written;
+}
+
+/// Writes the trace. A line says if it is not of the whole recording.
+bool recording::write_trace(const reader::kept_waits& waits) {
+  if (waits.lost != 0)
+    support::report_error(
+        "stat: {} has the last {:.1f} s: there was no room for the waits before (the last {} are kept)", options_.trace,
+        waits.seconds, contract::capacities::most_waits / 2 * contract::wait_chunk::length);
+  return files_.trace.write(access::as_perfetto(waits.all));
 }
 
 /// Makes the report and writes it. Returns the exit status.
@@ -648,7 +671,8 @@ int recording::write_report(int status) {
       asleep_ ? reader::add_modules(copy.view(), asleep_->modules) : std::vector<std::uint32_t>();
   const std::unique_ptr<reader::symbols> names = reader::names_of(copy.view(), {}, place_);
   // The files contain the stacks of all rows; the text only those of the hottest rows.
-  const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
+  const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.otlp.wanted() ||
+                      files_.folded.wanted();
   const reader::waiting_windows windows = watch_.windows();
   reader::report r =
       reader::read_report(copy.view(), time, *names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top,
@@ -689,7 +713,14 @@ int recording::write_report(int status) {
   reader::judge(r);
   if (options_.details && r.next == reader::details_command(r)) r.next.clear();
 
-  const bool written = write_files(r, nothing);
+  bool written = write_files(r, nothing);
+  if (files_.trace.wanted()) {
+    const auto ns = [&](std::uint64_t ticks) { return file_.clock().ns_at(ticks, time.seconds_a_tick); };
+    reader::kept_waits waits =
+        reader::read_waits(copy.view(), time, ns, *names, &watch_.ids(), &watch_.names_of_threads());
+    waits.all.at = access::timeline::clocks::now();
+    written = write_trace(waits) && written;
+  }
   return !written && status == 0 ? int{support::cannot_start} : status;
 }
 
@@ -794,6 +825,7 @@ Examples:
   usher stat --lock mcscr -- ./bench        under a lock of Usher's
   usher stat -p 1234 --duration 10          a program that was started by usher run
   usher stat --pprof out.pb.gz -- ./bench   then: pprof -http=: out.pb.gz
+  usher stat --trace out.pftrace -- ./bench   then open it in ui.perfetto.dev
 
 --duration, and the end of the command of --until, end the recording. The program is then
 ended by SIGTERM and, if it still runs 10 s later, by SIGKILL, which is no failure; with -p
@@ -834,12 +866,19 @@ support::subcommand stat_command(CLI::App& app) {
       ->check(CLI::Range(1u, 1u << 22));
   sub->add_option("--json", o->json, "Write all data to this file")->type_name("FILE");
   sub->add_option("--pprof", o->pprof, "Write the waiters' stacks to this file, for pprof")->type_name("FILE");
+  sub->add_option("--otlp", o->otlp, "Write them as a profile of OpenTelemetry to this file")->type_name("FILE");
   sub->add_option("--folded", o->folded, "Write them as lines of folded stacks, for flame graphs")->type_name("FILE");
+  sub->add_option("--trace", o->trace, "Write each wait to this file, as a timeline for Perfetto")->type_name("FILE");
   sub->add_option("-o,--output", o->output, "Write the table to this file")->type_name("FILE");
   sub->formatter(
       std::make_shared<support::help>("usher stat [OPTIONS] -- CMD [ARGS...]\n       usher stat [OPTIONS] -p PID"));
   sub->footer(stat_notes);
-  return {sub, [o](char** command) { return carry_out(*o, command); }, true};
+  return {sub,
+          [o](char** command) {
+            o->record.with_waits = !o->trace.empty();
+            return carry_out(*o, command);
+          },
+          true};
 }
 
 }  // namespace usher::reader

@@ -247,6 +247,7 @@ void forget_hold(contract::object& o) {
 
 held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const void* mutex, bool needs_owner) {
   if (light_hold_ends(me, mutex)) return {};
+  held_charge c;
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed),
                       depth = o.depth_and_kind.load(std::memory_order_relaxed);
   if (owner == me.name) {
@@ -255,7 +256,8 @@ held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const 
     else if (is_unwaited(o) || o.hold_begin.load(std::memory_order_relaxed) == contract::object::not_timed)
       forget_hold(o);
     else
-      return hold_ends_slowly(me, o);
+      c = hold_ends_slowly(me, o);
+    if (depth < one_deeper) note_release(me, o);
   } else if (owner == 0 && (depth & contract::counted_by_threads) != 0 && !needs_owner) {
     // Another thread has a light hold and does not see this unlock. The mutex gets no further light holds.
     o.depth_and_kind.store((depth & ~contract::counted_by_threads) | contract::changes_hands,
@@ -265,13 +267,15 @@ held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const 
     // call chain is not known here. The fields are written before the unlock, because the next holder writes them
     // afterwards.
     forget_hold(o);
+    note_release(me, o);
   }
-  return {};
+  return c;
 }
 
 void hold_ends(recorded_thread& me, contract::object& o, std::uint32_t chain) {
   if (o.owner.load(std::memory_order_relaxed) != me.name) return;
   held_charge c = hold_ends_slowly(me, o);
+  note_release(me, o);
   contract::detail* const d = existing_detail(me, o);
   if (d == nullptr) return;
   contract::word64& others = d->uncharged_held;

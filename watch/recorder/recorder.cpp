@@ -12,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "library/preload/c_library_functions.hpp"
 #include "library/preload/layout.hpp"
 #include "library/preload/one_thread.hpp"
 #include "library/preload/selection.hpp"
@@ -155,7 +156,8 @@ void add_details(contract::kind kind, contract::detail& to, contract::detail& fr
     t.waits.store(0, std::memory_order_relaxed);
     t.waited.store(0, std::memory_order_relaxed);
   }
-  for (contract::word64* w : {&from.timed_at, &from.longest_waiter, &from.next_window, &from.sent, &from.heard})
+  for (contract::word64* w :
+       {&from.timed_at, &from.longest_waiter, &from.next_window, &from.sent, &from.heard, &from.released})
     w->store(0, std::memory_order_relaxed);
   from.many.store(0, std::memory_order_relaxed);
   from.window.store(0, std::memory_order_relaxed);
@@ -500,6 +502,87 @@ void charge(recorder& r, contract::charged what, contract::kind kind, std::uint3
 
 // ---- a wait ------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// The id of the thread that holds a lock; 0: not known. A light hold is not in the entry, but the C library's mutex has its
+/// owner's id, which this reads as the calling thread is about to lock the mutex.
+std::uint32_t tid_of_owner(const recorder& r, const contract::object& o, contract::kind kind, std::uint32_t owner) {
+  if (!contract::has_holds(kind) && kind != contract::kind::rwlock) return 0;
+  if (owner != 0 && owner <= r.room().threads) return r.file.thread(owner - 1).tid.load(std::memory_order_relaxed);
+  const bool is_embedded = (o.flags.load(std::memory_order_relaxed) & contract::embedded) != 0;
+  if (kind != contract::kind::mutex || is_embedded || !preload::selected().passes_through ||
+      !preload::c_library::is_glibc())
+    return 0;
+  constexpr std::uint32_t most = 1u << 22;  // no thread has a higher id; a robust mutex has flags above
+  const std::uint64_t address = contract::address_of(o.key.load(std::memory_order_relaxed));
+  auto* const mutex = reinterpret_cast<pthread_mutex_t*>(address);
+  const auto tid = std::uint32_t(std::atomic_ref(mutex->__data.__owner).load(std::memory_order_relaxed));
+  return tid <= most ? tid : 0;
+}
+
+/// Whether an unlock beside waiters is noted: if each hold is timed, since reading the clock would lengthen shorter ones. Only
+/// the holder changes this, so the thread that locks next sees the same.
+bool has_noted_releases(const contract::object& o) {
+  return o.mutex.countdown.load(std::memory_order_relaxed) >> 16 <= 1 &&
+         (o.depth_and_kind.load(std::memory_order_relaxed) & contract::counted_by_threads) == 0;
+}
+
+/// Takes a chunk for the thread's next waits.
+void take_waits(recorded_thread& me) {
+  recorder& r = *me.of;
+  const std::uint64_t number = r.head->wait_chunks.fetch_add(1, std::memory_order_relaxed);
+  contract::wait_chunk& c = r.file.waits(std::uint32_t(number % r.room().waits));
+  c.taken.store(r.ticks(), std::memory_order_relaxed);
+  c.number.store(number + 1, std::memory_order_release);
+  me.next_wait = 0;
+  me.waits_number = number;
+  me.waits = &c;
+}
+
+}  // namespace
+
+void note_release(recorded_thread& me, contract::object& o) {
+  if (!me.of->keeps_waits() || (o.waiting.load(std::memory_order_relaxed) & contract::waiting_count) == 0 ||
+      !has_noted_releases(o))
+    return;
+  if (contract::detail* const d = existing_detail(me, o))
+    d->released.store(contract::released_word(me.of->ticks(), me.name), std::memory_order_relaxed);
+}
+
+void recorded_wait::note(int result) {
+  recorded_thread& me = me_;
+  const std::uint64_t taken = of_.head->wait_chunks.load(std::memory_order_relaxed);
+  // A signal handler that has interrupted this function takes the next wait of the chunk.
+  if (me.waits == nullptr || me.next_wait >= contract::wait_chunk::length ||
+      taken - me.waits_number > of_.room().waits / 2)
+    take_waits(me);
+  contract::noted_wait& w = me.waits->waits[me.next_wait++];
+  const auto chunk = std::uint32_t(me.waits_number + 1);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  w.chunk.store(0, std::memory_order_relaxed);
+  const bool is_acquired = result == 0 || result == EOWNERDEAD || result == PTHREAD_BARRIER_SERIAL_THREAD;
+  const auto how = is_acquired           ? contract::wait_result::acquired
+                   : result == ETIMEDOUT ? contract::wait_result::timed_out
+                                         : contract::wait_result::other;
+  // Otherwise the last unlock that was noted may be an older one.
+  const bool is_noted = is_acquired && contract::has_holds(kind_) && has_noted_releases(object_);
+  const contract::detail* const d = is_noted ? existing_detail(me, object_) : nullptr;
+  w.begin.store(began_, std::memory_order_relaxed);
+  w.end.store(ended_, std::memory_order_relaxed);
+  w.released.store(d != nullptr ? d->released.load(std::memory_order_relaxed) : 0, std::memory_order_relaxed);
+  w.key.store(object_.key.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  w.object.store(me.index(object_) + 1, std::memory_order_relaxed);
+  w.place.store(object_.place.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  w.kind_result.store(
+      std::uint32_t(kind_) | (object_.flags.load(std::memory_order_relaxed) & 0xff) << 8 | std::uint32_t(how) << 16,
+      std::memory_order_relaxed);
+  w.thread.store(me.name, std::memory_order_relaxed);
+  w.tid.store(slot_.tid.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  w.owner.store(owner_, std::memory_order_relaxed);
+  w.stack.store(chain_, std::memory_order_relaxed);
+  w.chunk.store(chunk, std::memory_order_release);
+}
+
 recorded_wait::recorded_wait(recorded_thread& me, contract::object& o, contract::kind kind, std::uint64_t caller,
                              bool has_deadline)
     : me_(me),
@@ -523,6 +606,8 @@ recorded_wait::recorded_wait(recorded_thread& me, contract::object& o, contract:
   // A thread's chain is taken at most once a millisecond, but always if the lock's holder waits, too: this may be a
   // deadlock.
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
+  if (r.keeps_waits()) [[unlikely]]
+    owner_ = tid_of_owner(r, o, kind, owner);
   const bool is_lock = contract::has_holds(kind) || kind == contract::kind::rwlock;
   const bool holder_waits = owner != 0 && owner <= r.room().threads && is_lock &&
                             r.file.thread(owner - 1).waits_for.load(std::memory_order_relaxed) != 0;
@@ -550,10 +635,12 @@ void recorded_wait::leave() {
   slot_.waits_for.store(0, std::memory_order_release);
 }
 
-std::uint64_t recorded_wait::finish() {
+std::uint64_t recorded_wait::finish(int result) {
   ended_ = of_.ticks();
   leave();
   slot_.last.store(ended_, std::memory_order_relaxed);
+  if (of_.keeps_waits()) [[unlikely]]
+    note(result);
   const std::uint64_t ticks = ended_ > began_ ? ended_ - began_ : 0;
   USHER_PROBE3(wait_end, int(kind_), contract::address_of(object_.key.load(std::memory_order_relaxed)), ticks);
   return ticks;

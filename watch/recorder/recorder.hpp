@@ -9,6 +9,7 @@
 //     a wait     recorded_wait publishes the object for which the thread waits, and the time when the wait began. At the
 //                end it adds to the object's sums and histogram, and charges the thread's call chain (unwind.hpp). A
 //                thread's chain is taken once a millisecond; also if the lock's holder waits, or if the wait was long.
+//                With `usher stat --trace` it also writes the wait itself into the thread's chunk (note_wait()).
 //     destroy    end_object() adds the entry to the sum of its place: the call chain that made the object.
 //     end        The observer clears `enabled` in the file, or no longer writes its heartbeat. The next slow path calls
 //                end_recording(), which resets the pointers.
@@ -80,6 +81,7 @@ struct recorder {
   found_values<512> modules;  ///< modules' numbers by key, also of modules of the parent before a fork. Size chosen
 
   const contract::capacities& room() const { return file.room(); }
+  bool keeps_waits() const { return room().waits != 0; }
   std::uint64_t ticks() const { return ticks_of(tsc.load(std::memory_order_relaxed)); }
 };
 
@@ -137,6 +139,9 @@ struct alignas(most_tls_alignment) recorded_thread {
   stack_bounds stack{};
   /// Ticks: when the first failed trylock of failed_try failed, plus later recorded waits for that object.
   std::uint64_t failed_at = 0;
+  contract::wait_chunk* waits = nullptr;  ///< null: none was taken
+  std::uint64_t waits_number = 0;         ///< of that chunk: how many were taken before
+  std::uint32_t next_wait = 0;            ///< in it
 
   std::uint32_t epoch() const { return std::uint32_t(epoch_word >> 32); }
   std::uint64_t key_for(const void* address) const {
@@ -322,8 +327,8 @@ class recorded_wait {
   /// `has_deadline`: the wait ends at a deadline, so it cannot be part of a deadlock.
   recorded_wait(recorded_thread& me, contract::object& o, contract::kind kind, std::uint64_t caller,
                 bool has_deadline = false);
-  /// Records that the thread no longer waits, for any reason. Returns the length of the wait in ticks.
-  std::uint64_t finish();
+  /// Records that the thread no longer waits; `result` is the call's. Returns the length of the wait in ticks.
+  std::uint64_t finish(int result);
   /// False if a signal handler forked this process during the wait: the parent records the wait. Also false if another
   /// recording has begun: the wait is then not recorded.
   bool is_current();
@@ -345,6 +350,8 @@ class recorded_wait {
 
   /// Removes the thread from the object's waiters.
   void leave();
+  /// Writes the wait into the thread's chunk.
+  [[gnu::noinline]] void note(int result);
 
   recorded_thread& me_;
   recorder& of_;  ///< me_.of may be another one at the end of the wait
@@ -352,9 +359,13 @@ class recorded_wait {
   contract::thread_slot& slot_;
   contract::object& object_;
   contract::kind kind_;
-  std::uint32_t epoch_, chain_ = 0;
+  std::uint32_t epoch_, chain_ = 0, owner_ = 0;
   std::uint64_t began_, ended_ = 0;
 };
+
+/// Keeps the time and the thread of an unlock for the waiter that it lets in, if waits are kept. Called before the unlock, by
+/// the thread that makes it, when the entry says that nobody holds the lock.
+void note_release(recorded_thread& me, contract::object& o);
 
 // ---- recording.cpp -----------------------------------------------------------------------------------------
 

@@ -34,8 +34,8 @@ using contract::capacities;
 constexpr unsigned sizes =
     std::countr_zero(capacities::most_objects) - std::countr_zero(capacities::fewest_objects) + 1;
 
-/// The recorders, one for each size of the tables.
-constinit recorder recorders[sizes]{};
+/// The recorders, one for each size of the tables, without and with a table of waits.
+constinit recorder recorders[2 * sizes]{};
 constinit std::atomic<std::uint64_t> last_recording{0};
 /// The number of the last request that a thread is answering or has answered.
 constinit std::atomic<std::uint32_t> answering{0};
@@ -47,7 +47,8 @@ struct identity_of_file {
 constinit identity_of_file file_identity{};
 
 recorder& recorder_for(const capacities& room) {
-  return recorders[std::countr_zero(room.objects) - std::countr_zero(capacities::fewest_objects)];
+  const int size = std::countr_zero(room.objects) - std::countr_zero(capacities::fewest_objects);
+  return recorders[2 * size + (room.waits != 0 ? 1 : 0)];
 }
 
 /// Maps the file at the recorder's addresses. The file is at least as large as the tables.
@@ -120,7 +121,8 @@ bool open_file(int descriptor) {
   auto& head = *static_cast<contract::header*>(first);
   const capacities room = head.room;
   const bool is_record = head.magic == contract::magic && head.version == contract::version && head.size == size &&
-                         room == capacities::for_objects(room.objects) && contract::view::size_for(room) == size;
+                         room == capacities::for_objects(room.objects, room.waits != 0) &&
+                         contract::view::size_for(room) == size;
   if (is_record) head.opened.fetch_add(1, std::memory_order_relaxed);
   if (head.magic == contract::magic && head.version != contract::version) head.refused.store(contract::version);
   munmap(first, sizeof(contract::header));
@@ -133,9 +135,13 @@ bool open_file(int descriptor) {
 
 // ---- usher stat -p -----------------------------------------------------------------------------------------
 
+capacities room_of(const contract::attach_request& wanted) {
+  return capacities::for_objects(wanted.objects, wanted.with_waits != 0);
+}
+
 /// Makes a sealed memory file with the size of a record. Returns its descriptor, or −1 with `failed` set.
 int make_file(const contract::attach_request& wanted, contract::attach_failure& failed) {
-  const capacities room = capacities::for_objects(wanted.objects);
+  const capacities room = room_of(wanted);
   failed = contract::attach_failure::make;
   long descriptor = syscall(SYS_memfd_create, contract::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
   if (descriptor < 0 && errno == EINVAL)  // Linux before 6.3
@@ -156,7 +162,7 @@ int make_file(const contract::attach_request& wanted, contract::attach_failure& 
 }
 
 void write_header(contract::header& head, const contract::attach_request& wanted) {
-  const capacities room = capacities::for_objects(wanted.objects);
+  const capacities room = room_of(wanted);
   head.version = contract::version;
   head.hold_times = wanted.hold_times;
   head.size = contract::view::size_for(room);
@@ -191,7 +197,7 @@ bool answer(const contract::attach_request& wanted, contract::attach_failure& fa
   // replaced it.
   if (recorder* const before = recorder_in_use())
     before->head->given_up.store(std::uint32_t(contract::given_up::for_another));
-  const capacities room = capacities::for_objects(wanted.objects);
+  const capacities room = room_of(wanted);
   recorder& r = recorder_for(room);
   failed = contract::attach_failure::map;
   struct stat s {};

@@ -71,7 +71,7 @@ lock_wait::lock_wait(recorded_thread& t, contract::object& entry, contract::kind
 
 void lock_wait::ends(const void* key, int result) {
   if (!wait.is_current()) return;
-  const std::uint64_t ticks = wait.finish();
+  const std::uint64_t ticks = wait.finish(result);
   if (!preload::selected().passes_through) add_wait_tally(me, o, before);
   if (is_acquired(result)) {
     wait.book(ticks);
@@ -144,7 +144,7 @@ condition_wait::condition_wait(recorded_thread& t, contract::object& entry, cons
 
 void condition_wait::ends(const waited_condition& c, int result) {
   if (!wait.is_current()) return;
-  const std::uint64_t ticks = wait.finish();
+  const std::uint64_t ticks = wait.finish(result);
   if (mutex != nullptr && mutex->owner.load(std::memory_order_relaxed) != me.name && me.light_mutex != c.mutex) {
     // This lock of the mutex was not recorded: the C library has locked it, or an unlock has granted it to the waiter.
     if (c.hides_mutex) mutex->flags.fetch_or(contract::any_wait_hidden, std::memory_order_relaxed);
@@ -216,7 +216,7 @@ rwlock_wait::rwlock_wait(recorded_thread& t, contract::object& entry, const void
 
 void rwlock_wait::ends(int result) {
   if (!wait.is_current()) return;
-  const std::uint64_t ticks = wait.finish();
+  const std::uint64_t ticks = wait.finish(result);
   if (result == 0) {
     of == to_read ? sums::read_begins(o) : sums::write_begins(me, o);
     wait.book(ticks);

@@ -226,7 +226,7 @@ struct sums {
   template <class Object>
   static void wait_ends(plain_wait& w, const Object& object, int result) {
     if (!w.wait.is_current()) return;
-    const std::uint64_t ticks = w.wait.finish();
+    const std::uint64_t ticks = w.wait.finish(result);
     if constexpr (Object::kind == contract::kind::barrier) {
       w.wait.book(ticks);
     } else if (result == 0) {

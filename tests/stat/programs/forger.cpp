@@ -5,6 +5,7 @@
 //     forger all        writes arbitrary bytes everywhere
 //     forger circles    forges thousands of lasting deadlocks
 //     forger ids        gives its processes and threads the ids of other processes and threads
+//     forger waits      fills the table of waits: most contradict the record, some are plausible
 #include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -47,7 +48,7 @@ std::mt19937_64 dice(29);
 void forge_header(header& h) {
   static constexpr std::uint32_t sizes[] = {0, 1, 64, 0x10000, 0x7fffffff, 0xffffffff};
   const auto any = [] { return sizes[dice() % std::size(sizes)]; };
-  h.room = {any(), any(), any(), any(), any(), any(), any(), any(), any()};
+  h.room = {any(), any(), any(), any(), any(), any(), any(), any(), any(), any()};
   for (word32* count : {&h.processes, &h.threads, &h.modules, &h.text, &h.details, &h.windows}) *count = any();
   h.size = dice();
   h.ticks_are_tsc = any();
@@ -83,6 +84,32 @@ void forge_ids(const view& record) {
     record.thread(i).over = 0;
   }
 }
+/// Each chunk has a number that fits its place, so that its waits are read.
+void forge_waits(const view& record) {
+  const std::uint32_t room = record.room().waits;
+  if (room == 0) _exit(1);  // not traced
+  record.head().threads = 4;
+  const std::uint64_t now = record.thread(0).last;
+  const auto any = [] { return dice() >> dice() % 64; };
+  for (std::uint32_t i = 0; i < room; i += room / 32) {
+    wait_chunk& c = record.waits(i);
+    c.number = std::uint64_t{room} * 5 + i + 1;
+    c.taken = any();
+    for (noted_wait& w : c.waits) {
+      w.begin = now + dice() % 100'000'000;
+      w.end = dice() % 8 == 0 ? any() : w.begin + dice() % 100'000'000;
+      w.released = any();
+      w.key = dice() % 4 == 0 ? any() : key_of(0, dice() % 65536 * 64);
+      w.object = w.place = w.stack = std::uint32_t(any());
+      w.kind_result = std::uint32_t(dice() % 9 | dice() % 4 << 8 | dice() % 3 << 16);
+      w.thread = w.owner = std::uint32_t(any());
+      w.tid = std::uint32_t(dice() % 4096);
+      w.chunk = std::uint32_t(c.number);
+    }
+  }
+  record.head().wait_chunks = dice() % 2 == 0 ? any() : std::uint64_t{room} * 6;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -102,6 +129,7 @@ int main(int count, char** arguments) {
     if (what == "all") forge_all(memory, size);
     if (what == "circles") forge_circles(record);
     if (what == "ids") forge_ids(record);
+    if (what == "waits") forge_waits(record);
     pause_for(what == "circles" ? 25 : 2);  // the observer reads each forged state
   }
   _exit(7);

@@ -248,8 +248,13 @@ std::string attachment::write_request(std::uint32_t before) const {
   std::uint64_t pointers[attach_point::most_calls];
   const std::size_t size = p.calls * sizeof pointers[0];
   if (!memory_.read(reinterpret_cast<std::uint64_t>(p.first_calls), pointers, size)) return failed("read");
-  const attach_request request{before + 1, options_.record.objects, options_.record.hold_times ? 1u : 0u,
-                               clock_.is_tsc() ? 1u : 0u, clock_.ticks_a_ms()};
+  const attach_request request{before + 1,
+                               options_.record.objects,
+                               options_.record.hold_times ? 1u : 0u,
+                               clock_.is_tsc() ? 1u : 0u,
+                               options_.record.with_waits ? 1u : 0u,
+                               0,
+                               clock_.ticks_a_ms()};
   const std::uint64_t now = monotonic_ns();
   const bool written = memory_.write(point_ + offsetof(attach_point, heartbeat), &now, sizeof now) &&
                        memory_.write(point_ + offsetof(attach_point, request), &request, sizeof request) &&

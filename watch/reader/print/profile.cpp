@@ -16,28 +16,16 @@
 
 #include "support/process/files.hpp"
 #include "support/text/utf8.hpp"
+#include "watch/reader/print/profile_tables.hpp"
 
 namespace usher::reader {
 namespace {
-
-std::string_view name_of_kind(kind k) {
-  return k == kind::none ? "unknown" : contract::kind_names[int(k)];
-}
-
-constexpr std::string_view beyond = "[truncated]";  // in place of the missing outer frames of a stack that was cut
-constexpr std::string_view no_stack = "[unknown]";
 
 /// The name to show for a frame. If a frame has no name: its module and offset, which a debugger can look up.
 std::string shown(const frame& f) {
   if (!f.function.empty()) return f.function;
   if (f.module.empty()) return fmt::format("{:#x}", f.address);
   return fmt::format("{}+{:#x}", support::file_name(f.module), f.offset);
-}
-
-template <class F>
-void each_waiter(const report& r, F f) {
-  for (const row& of : r.rows)
-    for (const charged_stack& s : of.waiters) f(of, s);
 }
 
 // ---- pprof ----------------------------------------------------------------------------------------------------------
@@ -73,109 +61,47 @@ enum class location_field : protozero::pbf_tag_type { id = 1, mapping_id = 2, ad
 enum class line_field : protozero::pbf_tag_type { function_id = 1, line = 2 };
 enum class function_field : protozero::pbf_tag_type { id = 1, name = 2, system_name = 3, filename = 4 };
 
-/// The tables of strings, functions, locations and mappings, which the format stores once and refers to by number.
-class pprof_tables {
- public:
-  pprof_tables() { string(""); }  // the first must be empty
-
-  std::int64_t string(std::string_view s) {
-    const auto [known, is_new] = strings_.try_emplace(support::printable(s), strings_.size());  // readers require UTF-8
-    if (is_new) texts_.push_back(&known->first);
-    return static_cast<std::int64_t>(known->second);
+/// Writes the tables. The executable's mapping comes first, since readers assume that the first one is the main program's.
+void write(profile_tables& tables, protozero::pbf_builder<profile_field>& profile, std::string_view executable) {
+  std::vector<const std::pair<const profile_tables::module_in_process, profile_tables::mapping_entry>*> in_order;
+  for (const auto& m : tables.mappings()) in_order.push_back(&m);
+  std::sort(in_order.begin(), in_order.end(), [&](const auto* a, const auto* b) {
+    return std::tuple(support::file_name(a->first.first) != executable, a->second.id) <
+           std::tuple(support::file_name(b->first.first) != executable, b->second.id);
+  });
+  for (const auto* entry : in_order) {
+    const auto& [key, m] = *entry;
+    protozero::pbf_builder<mapping_field> one(profile, profile_field::mapping);
+    one.add_uint64(mapping_field::id, m.id);
+    one.add_uint64(mapping_field::memory_start, m.start);
+    one.add_uint64(mapping_field::memory_limit, m.limit);
+    one.add_int64(mapping_field::filename, tables.string(key.first));
+    one.add_bool(mapping_field::has_functions, m.has_functions);
+    one.add_bool(mapping_field::has_filenames, m.has_files);
+    one.add_bool(mapping_field::has_line_numbers, m.has_files);
+    one.add_bool(mapping_field::has_inline_frames, m.has_files);
   }
-  /// Adds a location for one address. Its frames are the inlined functions, innermost first, and the function that
-  /// contains them.
-  std::uint64_t location(std::span<const frame> frames) {
-    place p;
-    const frame& outer = frames.back();
-    p.mapping = mapping(outer);
-    p.address = outer.address;
-    for (const frame& f : frames)
-      if (!f.function.empty()) p.lines.emplace_back(function(f.function, f.file), f.line);
-    return location(std::move(p));
-  }
-  std::uint64_t location(std::string_view name) { return location(place{0, 0, {{function(name, ""), 0}}}); }
-
-  /// Writes the tables. The executable's mapping comes first, since readers assume that the first one is the main
-  /// program's.
-  void write(protozero::pbf_builder<profile_field>& profile, std::string_view executable) {
-    std::vector<const std::pair<const module_in_process, mapping_entry>*> in_order;
-    for (const auto& m : mappings_) in_order.push_back(&m);
-    std::sort(in_order.begin(), in_order.end(), [&](const auto* a, const auto* b) {
-      return std::tuple(support::file_name(a->first.first) != executable, a->second.id) <
-             std::tuple(support::file_name(b->first.first) != executable, b->second.id);
-    });
-    for (const auto* entry : in_order) {
-      const auto& [key, m] = *entry;
-      protozero::pbf_builder<mapping_field> one(profile, profile_field::mapping);
-      one.add_uint64(mapping_field::id, m.id);
-      one.add_uint64(mapping_field::memory_start, m.start);
-      one.add_uint64(mapping_field::memory_limit, m.limit);
-      one.add_int64(mapping_field::filename, string(key.first));
-      one.add_bool(mapping_field::has_functions, m.has_functions);
-      one.add_bool(mapping_field::has_filenames, m.has_files);
-      one.add_bool(mapping_field::has_line_numbers, m.has_files);
-      one.add_bool(mapping_field::has_inline_frames, m.has_files);
+  for (const auto& [p, id] : tables.places()) {
+    protozero::pbf_builder<location_field> one(profile, profile_field::location);
+    one.add_uint64(location_field::id, id);
+    if (p.mapping != 0) one.add_uint64(location_field::mapping_id, p.mapping);
+    one.add_uint64(location_field::address, p.address);
+    for (const auto& [function, line] : p.lines) {
+      protozero::pbf_builder<line_field> of(one, location_field::line);
+      of.add_uint64(line_field::function_id, function);
+      of.add_int64(line_field::line, line);
     }
-    for (const auto& [p, id] : places_) {
-      protozero::pbf_builder<location_field> one(profile, profile_field::location);
-      one.add_uint64(location_field::id, id);
-      if (p.mapping != 0) one.add_uint64(location_field::mapping_id, p.mapping);
-      one.add_uint64(location_field::address, p.address);
-      for (const auto& [function, line] : p.lines) {
-        protozero::pbf_builder<line_field> of(one, location_field::line);
-        of.add_uint64(line_field::function_id, function);
-        of.add_int64(line_field::line, line);
-      }
-    }
-    for (const auto& [key, id] : functions_) {
-      protozero::pbf_builder<function_field> one(profile, profile_field::function);
-      one.add_uint64(function_field::id, id);
-      one.add_int64(function_field::name, key.first);
-      one.add_int64(function_field::system_name, key.first);
-      one.add_int64(function_field::filename, key.second);
-    }
-    for (const std::string* s : texts_)
-      profile.add_string(profile_field::string_table, *s);  // written last, when all strings are known
   }
-
- private:
-  struct place {
-    std::uint64_t mapping = 0, address = 0;
-    std::vector<std::pair<std::uint64_t, unsigned>> lines;  // function, line
-    auto operator<=>(const place&) const = default;
-  };
-  using module_in_process = std::pair<std::string, std::uint64_t>;  // path, first address
-  struct mapping_entry {
-    std::uint64_t id = 0, start = 0, limit = 0;
-    bool has_functions = false, has_files = false;
-  };
-
-  std::uint64_t location(place p) { return places_.try_emplace(std::move(p), places_.size() + 1).first->second; }
-  std::uint64_t function(std::string_view name, std::string_view file) {
-    const std::pair key{string(name), string(file)};
-    return functions_.try_emplace(key, functions_.size() + 1).first->second;
+  for (const auto& [key, id] : tables.functions()) {
+    protozero::pbf_builder<function_field> one(profile, profile_field::function);
+    one.add_uint64(function_field::id, id);
+    one.add_int64(function_field::name, key.first);
+    one.add_int64(function_field::system_name, key.first);
+    one.add_int64(function_field::filename, key.second);
   }
-  /// The number of the mapping of the frame's module; 0 if the code is in no file. A module has one mapping for each
-  /// address at which processes map it.
-  std::uint64_t mapping(const frame& f) {
-    if (f.module.empty()) return 0;
-    const std::uint64_t start = f.address - f.offset;
-    mapping_entry& m = mappings_[{f.module, start}];
-    if (m.id == 0) m.id = mappings_.size();
-    m.start = start;
-    m.limit = std::max(m.limit, (f.address / 4096 + 1) * 4096);
-    m.has_functions |= !f.function.empty();
-    m.has_files |= !f.file.empty();
-    return m.id;
-  }
-
-  std::map<std::string, std::size_t, std::less<>> strings_;
-  std::vector<const std::string*> texts_;
-  std::map<module_in_process, mapping_entry> mappings_;
-  std::map<place, std::uint64_t> places_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::uint64_t> functions_;
-};
+  for (const std::string* s : tables.strings())
+    profile.add_string(profile_field::string_table, *s);  // the last field, as all strings are known now
+}
 
 std::string as_gzip(const std::string& plain) {
   z_stream z{};
@@ -213,7 +139,7 @@ std::string in_folded(std::string_view name) {
 std::string as_pprof(const report& r) {
   std::string plain;
   protozero::pbf_builder<profile_field> profile(plain);
-  pprof_tables tables;
+  profile_tables tables;
   const auto add_type = [&](profile_field field, std::string_view type, std::string_view unit) {
     protozero::pbf_builder<value_type_field> one(profile, field);
     one.add_int64(value_type_field::type, tables.string(type));
@@ -222,15 +148,7 @@ std::string as_pprof(const report& r) {
   add_type(profile_field::sample_type, "contentions", "count");
   add_type(profile_field::sample_type, "delay", "nanoseconds");
   each_waiter(r, [&](const row& of, const charged_stack& s) {
-    std::vector<std::uint64_t> locations;
-    const std::span<const frame> frames(s.where.frames);
-    for (std::size_t begin = 0, i = 0; i < frames.size(); i++)
-      if (!frames[i].is_inlined || i + 1 == frames.size()) {
-        locations.push_back(tables.location(frames.subspan(begin, i + 1 - begin)));
-        begin = i + 1;
-      }
-    if (locations.empty()) locations.push_back(tables.location(no_stack));
-    if (s.where.is_cut) locations.push_back(tables.location(beyond));
+    const std::vector<std::uint64_t> locations = tables.locations(s.where);
     const std::int64_t values[] = {static_cast<std::int64_t>(s.count), nanoseconds(s.waited)};
     protozero::pbf_builder<sample_field> sample(profile, profile_field::sample);
     sample.add_packed_uint64(sample_field::location_id, locations.begin(), locations.end());
@@ -250,7 +168,7 @@ std::string as_pprof(const report& r) {
     profile.add_packed_int64(profile_field::comment, std::begin(comment), std::end(comment));
   }
   profile.add_int64(profile_field::default_sample_type, tables.string("delay"));
-  tables.write(profile, r.command.empty() ? "" : support::file_name(r.command.front()));
+  write(tables, profile, r.command.empty() ? "" : support::file_name(r.command.front()));
   return as_gzip(plain);
 }
 

@@ -28,6 +28,7 @@ void watch::sample() {
   const std::uint64_t now = file_.clock().now();
   census_.sample(now);
   windows_.sample(now);
+  if (keeps_names_) thread_names_.sample(file_.live(), census_.ids());
   look_for_deadlocks(now);
 }
 

@@ -11,6 +11,7 @@
 #include "watch/access/record_file.hpp"
 #include "watch/reader/name/symbols.hpp"
 #include "watch/reader/read/reading.hpp"
+#include "watch/reader/read/thread_names.hpp"
 #include "watch/reader/read/window_sampler.hpp"
 
 namespace usher::reader {
@@ -20,6 +21,10 @@ class watch {
   /// Provides names for the threads of a deadlock, from a copy of the record.
   using name_source = std::function<std::unique_ptr<symbols>(contract::view)>;
   watch(const access::record_file& file, name_source naming);
+
+  /// Has the samples also read the names of threads.
+  void keep_thread_names() { keeps_names_ = true; }
+  const thread_names& names_of_threads() const { return thread_names_; }
 
   /// To be called every `sample_period`. Reports each new deadlock in a line on stderr.
   void sample();
@@ -58,6 +63,8 @@ class watch {
   const access::record_file& file_;
   name_source naming_;
   access::census census_;
+  thread_names thread_names_;
+  bool keeps_names_ = false;
   std::uint64_t begin_;
   window_sampler windows_;
   std::vector<circle> seen_;  ///< circles of the last sample
