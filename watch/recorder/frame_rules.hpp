@@ -28,13 +28,15 @@ struct registers {
   void forget(unsigned i) { known &= ~(std::uint64_t{1} << i); }
 };
 
-/// A module's unwind tables. No memory outside of [low, high) is read.
-struct tables {
+/// A module's unwind tables. No memory outside of [low, high) is read. `Memory` has bool read(address, T& value); its
+/// addresses need not be those of this process.
+template <class Memory>
+struct tables_in {
   static constexpr std::uintptr_t reach = 0x7fffffff;  ///< of the 32-bit distances from the header
 
   /// `begin` and `end` bound the module. If its segments are not adjacent, its tables may lie outside: then low and
   /// high are wide bounds, and `memory` checks each page.
-  tables(std::uintptr_t header, readable_memory* memory, std::uintptr_t begin, std::uintptr_t end)
+  tables_in(std::uintptr_t header, Memory* memory, std::uintptr_t begin, std::uintptr_t end)
       : header(header), memory(memory) {
     const bool inside = header >= begin && header < end;
     low = inside ? begin : header > reach ? header - reach : 0;
@@ -42,9 +44,10 @@ struct tables {
   }
 
   std::uintptr_t header;  ///< .eh_frame_hdr
-  readable_memory* memory;
+  Memory* memory;
   std::uintptr_t low, high;
 };
+using tables = tables_in<readable_memory>;
 
 /// Rules that compute the caller's registers from the callee's.
 struct frame_rules {
@@ -61,9 +64,10 @@ struct frame_rules {
 };
 
 /// Reads values from [at, end). Values beyond the end, or in memory that cannot be read, are zero and clear `ok`.
+template <class Memory>
 class table_reader {
  public:
-  table_reader(const tables& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
+  table_reader(const tables_in<Memory>& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
     if (at < in.low || end > in.high || at > end) fail();
   }
 
@@ -118,7 +122,7 @@ class table_reader {
     return base + value;
   }
 
-  const tables& in() const { return in_; }
+  const tables_in<Memory>& in() const { return in_; }
 
  private:
   std::uint64_t bits(unsigned& shift) {
@@ -131,15 +135,16 @@ class table_reader {
     }
   }
 
-  const tables& in_;
+  const tables_in<Memory>& in_;
 };
 
 /// The fields of a frame description entry (FDE) and of its common information entry (CIE), up to their instructions.
 class frame_entry {
  public:
   /// Reads the FDE at `fde`. False if it does not cover `address`.
-  bool read(const tables& in, std::uintptr_t fde, std::uint64_t address) {
-    table_reader r = record(in, fde);
+  template <class Memory>
+  bool read(const tables_in<Memory>& in, std::uintptr_t fde, std::uint64_t address) {
+    table_reader<Memory> r = record(in, fde);
     const std::uintptr_t field = r.at;
     const auto back = r.get<std::uint32_t>();
     if (!r.ok || back == 0 || back > field || !read_common(in, field - back)) return false;
@@ -159,8 +164,9 @@ class frame_entry {
   std::uintptr_t common_from = 0, common_to = 0, from = 0, to = 0;  ///< instructions
 
  private:
-  static table_reader record(const tables& in, std::uintptr_t at) {
-    table_reader r(in, at, in.high);
+  template <class Memory>
+  static table_reader<Memory> record(const tables_in<Memory>& in, std::uintptr_t at) {
+    table_reader<Memory> r(in, at, in.high);
     const auto size = r.get<std::uint32_t>();
     if (size == 0 || size > r.end - r.at) r.fail();  // also for 64-bit records: modules are not that large
     r.end = r.at + size;
@@ -168,8 +174,9 @@ class frame_entry {
     return r;
   }
 
-  bool read_common(const tables& in, std::uintptr_t cie) {
-    table_reader r = record(in, cie);
+  template <class Memory>
+  bool read_common(const tables_in<Memory>& in, std::uintptr_t cie) {
+    table_reader<Memory> r = record(in, cie);
     const auto id = r.get<std::uint32_t>();
     const auto version = r.get<std::uint8_t>();
     char letters[8] = {};
@@ -197,7 +204,7 @@ class frame_entry {
         else if (!machine::signs_returns || (*c != 'B' && *c != 'G'))  // AArch64: the second key; tagged memory
           return false;
       }
-      if (size > tables::reach || after < r.at) return false;
+      if (size > tables_in<Memory>::reach || after < r.at) return false;
       r.skip(after - r.at);
     } else if (letters[0] != 0) {
       return false;
@@ -222,9 +229,12 @@ struct rule_room {
 };
 
 /// Executes the instructions of a frame entry up to an address.
+template <class Memory>
 class rule_program {
+  using table_reader = recorder::table_reader<Memory>;
+
  public:
-  rule_program(const tables& in, rule_room& room) : in_(in), entry_(room.entry), room_(room) {}
+  rule_program(const tables_in<Memory>& in, rule_room& room) : in_(in), entry_(room.entry), room_(room) {}
 
   bool run(std::uint64_t address) {
     frame_rules& rules = room_.rules;
@@ -326,7 +336,7 @@ class rule_program {
     return true;
   }
 
-  const tables& in_;
+  const tables_in<Memory>& in_;
   const frame_entry& entry_;
   rule_room& room_;
   std::uint64_t location_ = 0;
@@ -334,10 +344,11 @@ class rule_program {
 };
 
 /// Searches the sorted table for the only FDE that may cover the address. 0 if there is none.
-[[gnu::cold, gnu::noinline]] inline std::uintptr_t find_entry(const tables& in, std::uint64_t address) {
+template <class Memory>
+[[gnu::cold, gnu::noinline]] inline std::uintptr_t find_entry(const tables_in<Memory>& in, std::uint64_t address) {
   // The layout of .eh_frame_hdr: version (1); 4 bytes of a pointer to .eh_frame; the number of rows as udata4; rows of
   // two sdata4, which are the distances of the code and of its FDE from the header.
-  table_reader head(in, in.header, in.high);
+  table_reader<Memory> head(in, in.header, in.high);
   const auto version = head.get<std::uint8_t>(), frames = head.get<std::uint8_t>();
   const auto numbers = head.get<std::uint8_t>(), rows = head.get<std::uint8_t>();
   head.skip(4);
@@ -346,7 +357,7 @@ class rule_program {
       rows != 0x3b || after > (in.high - head.at) / 8)
     return 0;
   const auto field = [&](std::uint64_t offset) {
-    table_reader r(in, head.at + offset, in.high);
+    table_reader<Memory> r(in, head.at + offset, in.high);
     return in.header + std::uintptr_t(std::intptr_t{r.get<std::int32_t>()});
   };
   while (first < after) {
@@ -360,17 +371,19 @@ class rule_program {
 }
 
 /// Sets room.rules to the rules at an address. False if there are none or if they are not supported.
-[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, rule_room& room) {
+template <class Memory>
+[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables_in<Memory>& in, std::uint64_t address, rule_room& room) {
   const std::uintptr_t fde = find_entry(in, address);
   ::new (&room.entry) frame_entry;
   return fde != 0 && room.entry.read(in, fde, address) && rule_program(in, room).run(address);
 }
 
 /// Evaluates one DWARF expression (DWARF 5, 2.5).
+template <class Tables, class Memory>
 class expression_machine {
  public:
   /// The expression lies at the distance `where` from the tables' header. It may read `memory`.
-  expression_machine(const tables& in, std::int32_t where, const registers& from, readable_memory& memory,
+  expression_machine(const tables_in<Tables>& in, std::int32_t where, const registers& from, Memory& memory,
                      rule_room& room)
       : r_(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high),
         from_(from),
@@ -474,9 +487,9 @@ class expression_machine {
     r_.at = to;
   }
 
-  table_reader r_;
+  table_reader<Tables> r_;
   const registers& from_;
-  readable_memory& memory_;
+  Memory& memory_;
   std::uintptr_t begin_ = 0;
   std::uint64_t* stack_;
   unsigned depth_ = 0;
@@ -484,8 +497,10 @@ class expression_machine {
 
 /// Evaluates the expression at the distance `where` from the tables' header. *first is pushed before it begins, unless
 /// `first` is null. The expression may read `memory`.
-[[gnu::cold, gnu::noinline]] inline bool evaluate(const tables& in, std::int32_t where, const registers& from,
-                                                  const std::uint64_t* first, readable_memory& memory, rule_room& room,
+template <class Tables, class Memory>
+[[gnu::cold, gnu::noinline]] inline bool evaluate(const tables_in<Tables>& in, std::int32_t where,
+                                                  const registers& from, const std::uint64_t* first, Memory& memory,
+                                                  rule_room& room,
                                                   std::uint64_t& result) {
   return expression_machine(in, where, from, memory, room).run(first, result);
 }
