@@ -146,7 +146,7 @@ class frame_entry {
   bool read(const tables_in<Memory>& in, std::uintptr_t fde, std::uint64_t address) {
     table_reader<Memory> r = record(in, fde);
     const std::uintptr_t field = r.at;
-    const auto back = r.get<std::uint32_t>();
+    const auto back = r.template get<std::uint32_t>();
     if (!r.ok || back == 0 || back > field || !read_common(in, field - back)) return false;
     begin = r.pointer(pointers_);
     const std::uint64_t size = r.pointer(pointers_ & 0x0f);
@@ -167,7 +167,7 @@ class frame_entry {
   template <class Memory>
   static table_reader<Memory> record(const tables_in<Memory>& in, std::uintptr_t at) {
     table_reader<Memory> r(in, at, in.high);
-    const auto size = r.get<std::uint32_t>();
+    const auto size = r.template get<std::uint32_t>();
     if (size == 0 || size > r.end - r.at) r.fail();  // also for 64-bit records: modules are not that large
     r.end = r.at + size;
     if (!r.ok) r.end = r.at;
@@ -177,28 +177,28 @@ class frame_entry {
   template <class Memory>
   bool read_common(const tables_in<Memory>& in, std::uintptr_t cie) {
     table_reader<Memory> r = record(in, cie);
-    const auto id = r.get<std::uint32_t>();
-    const auto version = r.get<std::uint8_t>();
+    const auto id = r.template get<std::uint32_t>();
+    const auto version = r.template get<std::uint8_t>();
     char letters[8] = {};
     for (char& c : letters) {
-      c = r.get<char>();
+      c = r.template get<char>();
       if (c == 0) break;
     }
     if (id != 0 || (version != 1 && version != 3) || letters[7] != 0) return false;
     code_align = r.uleb();
     data_align = r.sleb();
-    if ((version == 1 ? r.get<std::uint8_t>() : r.uleb()) != machine::return_column) return false;
+    if ((version == 1 ? r.template get<std::uint8_t>() : r.uleb()) != machine::return_column) return false;
     augmented_ = letters[0] == 'z';
     if (augmented_) {
       const std::uint64_t size = r.uleb();
       const std::uintptr_t after = r.at + size;
       for (const char* c = letters + 1; *c != 0; c++) {
         if (*c == 'R')
-          pointers_ = r.get<std::uint8_t>();
+          pointers_ = r.template get<std::uint8_t>();
         else if (*c == 'L')
-          r.get<std::uint8_t>();
+          r.template get<std::uint8_t>();
         else if (*c == 'P')
-          r.pointer(r.get<std::uint8_t>() & 0x0f);  // its value is not wanted
+          r.pointer(r.template get<std::uint8_t>() & 0x0f);  // its value is not wanted
         else if (*c == 'S')
           interrupted = true;
         else if (!machine::signs_returns || (*c != 'B' && *c != 'G'))  // AArch64: the second key; tagged memory
@@ -266,7 +266,7 @@ class rule_program {
     const auto set = [&](unsigned i, frame_rules::how how, std::int64_t value) { set_rule(r, rules, i, how, value); };
     const auto set_cfa = [&](unsigned i, std::int64_t offset) { set_cfa_offset(r, rules, i, offset); };
     const auto expression = [&] { return skip_expression(r); };
-    const auto op = r.get<std::uint8_t>();
+    const auto op = r.template get<std::uint8_t>();
     const unsigned low = op & 0x3f;
     switch (op < 0x40 ? op : op & 0xc0) {  // clang-format off
       case 0x40: location_ += low * entry_.code_align; break;                                 // advance_loc
@@ -274,9 +274,9 @@ class rule_program {
       case 0xc0: restore(rules, low); break;                                                  // restore
       case 0x00: break;                                                                       // nop
       case 0x01: location_ = r.pointer(entry_.pointers_); break;                              // set_loc
-      case 0x02: location_ += r.get<std::uint8_t>() * entry_.code_align; break;               // advance_loc1
-      case 0x03: location_ += r.get<std::uint16_t>() * entry_.code_align; break;              // advance_loc2
-      case 0x04: location_ += r.get<std::uint32_t>() * entry_.code_align; break;              // advance_loc4
+      case 0x02: location_ += r.template get<std::uint8_t>() * entry_.code_align; break;               // advance_loc1
+      case 0x03: location_ += r.template get<std::uint16_t>() * entry_.code_align; break;              // advance_loc2
+      case 0x04: location_ += r.template get<std::uint32_t>() * entry_.code_align; break;              // advance_loc4
       case 0x05: { const auto i = number(); set(i, frame_rules::at_offset, scaled()); break; }         // offset_extended
       case 0x06: restore(rules, number()); break;                                             // restore_extended
       case 0x07: set(number(), frame_rules::undefined, 0); break;                             // undefined
@@ -349,16 +349,16 @@ template <class Memory>
   // The layout of .eh_frame_hdr: version (1); 4 bytes of a pointer to .eh_frame; the number of rows as udata4; rows of
   // two sdata4, which are the distances of the code and of its FDE from the header.
   table_reader<Memory> head(in, in.header, in.high);
-  const auto version = head.get<std::uint8_t>(), frames = head.get<std::uint8_t>();
-  const auto numbers = head.get<std::uint8_t>(), rows = head.get<std::uint8_t>();
+  const auto version = head.template get<std::uint8_t>(), frames = head.template get<std::uint8_t>();
+  const auto numbers = head.template get<std::uint8_t>(), rows = head.template get<std::uint8_t>();
   head.skip(4);
-  std::uint32_t after = head.get<std::uint32_t>(), first = 0;
+  std::uint32_t after = head.template get<std::uint32_t>(), first = 0;
   if (!head.ok || version != 1 || ((frames & 0x0f) != 0x3 && (frames & 0x0f) != 0xb) || numbers != 0x03 ||
       rows != 0x3b || after > (in.high - head.at) / 8)
     return 0;
   const auto field = [&](std::uint64_t offset) {
     table_reader<Memory> r(in, head.at + offset, in.high);
-    return in.header + std::uintptr_t(std::intptr_t{r.get<std::int32_t>()});
+    return in.header + std::uintptr_t(std::intptr_t{r.template get<std::int32_t>()});
   };
   while (first < after) {
     const std::uint32_t middle = first + (after - first) / 2;
@@ -399,7 +399,7 @@ class expression_machine {
   bool run(const std::uint64_t* first, std::uint64_t& result) {
     if (first != nullptr) push(*first);
     for (unsigned steps = 0; r_.more(); steps++)
-      if (steps == longest || !execute(r_.get<std::uint8_t>())) return false;
+      if (steps == longest || !execute(r_.template get<std::uint8_t>())) return false;
     if (!r_.ok || depth_ == 0) return false;
     result = stack_[depth_ - 1];
     return true;
@@ -414,19 +414,19 @@ class expression_machine {
     if (op >= 0x70 && op <= 0x8f) return push_register(op - 0x70u), true;  // breg0 …
     switch (op) {  // clang-format off
       case 0x06: dereference(); break;                                            // deref
-      case 0x08: push(r_.get<std::uint8_t>()); break;                             // const1u …
-      case 0x09: push(std::uint64_t(std::int64_t{r_.get<std::int8_t>()})); break;
-      case 0x0a: push(r_.get<std::uint16_t>()); break;
-      case 0x0b: push(std::uint64_t(std::int64_t{r_.get<std::int16_t>()})); break;
-      case 0x0c: push(r_.get<std::uint32_t>()); break;
-      case 0x0d: push(std::uint64_t(std::int64_t{r_.get<std::int32_t>()})); break;
-      case 0x0e: case 0x0f: push(r_.get<std::uint64_t>()); break;
+      case 0x08: push(r_.template get<std::uint8_t>()); break;                             // const1u …
+      case 0x09: push(std::uint64_t(std::int64_t{r_.template get<std::int8_t>()})); break;
+      case 0x0a: push(r_.template get<std::uint16_t>()); break;
+      case 0x0b: push(std::uint64_t(std::int64_t{r_.template get<std::int16_t>()})); break;
+      case 0x0c: push(r_.template get<std::uint32_t>()); break;
+      case 0x0d: push(std::uint64_t(std::int64_t{r_.template get<std::int32_t>()})); break;
+      case 0x0e: case 0x0f: push(r_.template get<std::uint64_t>()); break;
       case 0x10: push(r_.uleb()); break;
       case 0x11: push(std::uint64_t(r_.sleb())); break;
       case 0x12: push(pick(0)); break;                                            // dup
       case 0x13: pop(); break;                                                    // drop
       case 0x14: push(pick(1)); break;                                            // over
-      case 0x15: push(pick(r_.get<std::uint8_t>())); break;                       // pick
+      case 0x15: push(pick(r_.template get<std::uint8_t>())); break;                       // pick
       case 0x16: { const auto b = pop(), a = pop(); push(b); push(a); break; }    // swap
       case 0x1f: push(-pop()); break;                                             // neg
       case 0x20: push(~pop()); break;                                             // not
@@ -480,7 +480,7 @@ class expression_machine {
     memory_.read(pop(), value) ? push(value) : r_.fail();
   }
   void jump(bool taken) {
-    const std::intptr_t distance = r_.get<std::int16_t>();
+    const std::intptr_t distance = r_.template get<std::int16_t>();
     const std::uintptr_t to = r_.at + std::uintptr_t(distance);
     if (!taken) return;
     if (to < begin_ || to > r_.end) return r_.fail();

@@ -421,6 +421,13 @@ std::string shown(const std::string& function) {
   return function.substr(0, function.find('('));
 }
 
+verdict plain_futex(const evidence& e, const char* known_by) {
+  verdict v;
+  v.object = e.call.address;
+  v.known_by = known_by;
+  return v;
+}
+
 /// Of a wait for a lock of the C library, whose kind a function or the words tell.
 verdict of_library(const evidence& e, const std::optional<named_frame>& said) {
   const std::optional<wanted_side> side = said && said->its.side != none ? std::optional(said->its.side) : std::nullopt;
@@ -450,7 +457,7 @@ verdict of_library(const evidence& e, const std::optional<named_frame>& said) {
     maybe v = by_words(e, what, side);
     if (!v || !v->is_strong) continue;
     const bool names_thread = v->owner != 0 && e.is_thread(v->owner);
-    if (only && !names_thread) return {.object = e.call.address, .known_by = "futex call; the words fit several kinds"};
+    if (only && !names_thread) return plain_futex(e, "futex call; the words fit several kinds");
     only = std::move(v);
     if (names_thread) break;
   }
@@ -459,7 +466,7 @@ verdict of_library(const evidence& e, const std::optional<named_frame>& said) {
                                                                   : "futex operation and words";
     return *only;
   }
-  return {.object = e.call.address, .known_by = "futex call"};
+  return plain_futex(e, "futex call");
 }
 
 }  // namespace
