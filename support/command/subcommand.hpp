@@ -30,6 +30,7 @@ std::vector<subcommand> subcommands(CLI::App& app);
 
 // Summaries of the subcommands of other executables, for `usher --help`.
 inline constexpr const char* stat_summary = "Show which mutexes are hot, with holders and waiters";
+inline constexpr const char* top_summary = "Show what the threads of a running process wait for";
 inline constexpr const char* record_summary = "Record what threads do with their locks, for predictions";
 inline constexpr const char* sim_summary = "Simulate a benchmark on another machine";
 inline constexpr const char* predict_summary = "Predict a recorded program on another machine";

@@ -1,8 +1,9 @@
-// Registers the subcommands of usher_stat, the executable behind `usher stat`.
+// Registers the subcommands of usher_stat, the executable behind `usher stat` and `usher top`.
 #include <CLI/CLI.hpp>
 
 #include "watch/reader/stat.hpp"
+#include "watch/reader/top.hpp"
 
 std::vector<usher::support::subcommand> usher::support::subcommands(CLI::App& app) {
-  return {reader::stat_command(app)};
+  return {reader::stat_command(app), reader::top_command(app)};
 }

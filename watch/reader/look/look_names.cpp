@@ -29,7 +29,8 @@ struct look_names::record {
   std::map<std::uint64_t, std::uint32_t> numbers;  ///< of modules, by begin; + 1
 };
 
-look_names::look_names(process_place place) : place_(std::move(place)), budget_(std::make_shared<name_budget>()) {
+look_names::look_names(process_place place, bool opens_files)
+    : place_(std::move(place)), opens_files_(opens_files), budget_(std::make_shared<name_budget>()) {
   budget_->seconds_a_file = 10;  // chosen: for a command that somebody waits for
 }
 
@@ -69,7 +70,10 @@ void look_names::set_modules(const std::vector<target_module>& modules) {
   }
   v.head().modules.store(n);
   v.head().processes.store(1);
-  symbols_ = names_of(v, {}, place_, budget_);
+  if (opens_files_)
+    symbols_ = names_of(v, {}, place_, budget_);
+  else
+    symbols_ = std::make_unique<symbols>(v, file_reading{.opens_files = false});
 }
 
 const target_module* look_names::module_of(std::uint64_t address) const {

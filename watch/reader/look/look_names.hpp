@@ -21,7 +21,8 @@ namespace usher::reader {
 
 class look_names {
  public:
-  explicit look_names(process_place place);
+  /// Without `opens_files` addresses get modules and offsets only, and no child is needed.
+  explicit look_names(process_place place, bool opens_files = true);
   ~look_names();
 
   /// Looks up everything in a sighting at once.
@@ -41,6 +42,7 @@ class look_names {
   std::optional<key> key_at(std::uint64_t address) const;
 
   process_place place_;
+  bool opens_files_;
   std::shared_ptr<name_budget> budget_;
   std::vector<target_module> modules_;  ///< sorted by begin
   std::unique_ptr<record> record_;
