@@ -300,10 +300,11 @@ int show_tables(const top_options& o, pid_t pid, support::output_file& json) {
   looked_process process(pid, true);
   auto r = process.look();
   if (!r) return ended(pid);
-  const auto until = o.duration > 0 ? std::optional(steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(
-                                                                              std::chrono::duration<double>(o.duration)))
-                                    : std::nullopt;
-  for (unsigned i = 0; i < o.batch && (!until || steady_clock::now() < *until); i++) {
+  const auto begin = steady_clock::now();
+  const auto is_over = [&] {
+    return o.duration > 0 && std::chrono::duration<double>(steady_clock::now() - begin).count() >= o.duration;
+  };
+  for (unsigned i = 0; i < o.batch && !is_over(); i++) {
     if (!wait_for(o.period)) break;
     auto now = process.look();
     if (!now) break;
