@@ -143,7 +143,7 @@ void assembler::name_object(looked_wait& w, const verdict& v) {
       w.name = short_text(fmt::format("{}+{}", support::file_name(m->path), hexadecimal(w.offset)));
     return;
   }
-  if (const frame* const f = w.place.place(); f != nullptr) {
+  if (const frame* const f = own_place(w.place); f != nullptr) {
     w.module = f->module;
     w.offset = f->offset;
     w.name = short_text(namer::of_frame(*f).name);
@@ -208,7 +208,7 @@ void assembler::add_key(std::uint32_t number) {
   } else {
     w = wait_of_call(k, file);
     w.place = place.where;
-    if (const frame* const f = w.place.place(); f != nullptr) w.module = f->module, w.offset = f->offset;
+    if (const frame* const f = own_place(w.place); f != nullptr) w.module = f->module, w.offset = f->offset;
   }
   const auto id = std::tuple(w.what, w.address, call ? std::string() : w.name);
   const auto [at, is_new] = groups_.try_emplace(id, static_cast<std::uint32_t>(to_.waits.size()));
@@ -435,7 +435,7 @@ void assembler::find_chains() {
       f.text = circle_text(c);
     } else {
       for (std::size_t i = 0; i < c.links.size(); i++)
-        f.text += fmt::format("{}{} {}", i == 0 ? "" : ", held by ", thread_text(c.links[i].thread, c.links[i].tid), c.links[i].does);
+        f.text += fmt::format("{}{}{} {}", i == 0 ? "" : ", held by ", thread_text(c.links[i].thread, c.links[i].tid), i == 0 ? "" : ", which", c.links[i].does);
     }
     to_.findings.push_back(std::move(f));
     if (!c.is_circle) break;  // the longest one
@@ -504,6 +504,12 @@ void assemble(const sighting& s, look_names& names, const look_subject& subject,
   to.cost = s.cpu_seconds;
   to.stacks_left_out = s.stacks_left_out;
   assembler(s, names, subject, to).run();
+}
+
+const frame* own_place(const stack& s) {
+  for (const frame& f : s.frames)
+    if (!f.module.empty() && !is_passed_over(f.module) && !wait_of_function(f.function) && !is_of_a_library(f)) return &f;
+  return s.place();
 }
 
 bool has_suspect(const look_report& r) {

@@ -42,6 +42,9 @@ struct looked_stack {
   std::optional<std::uint32_t> uncertain_from;
 };
 
+/// The first frame outside of the C and C++ libraries and Usher's; without one, of stack::place(). Null: no frames.
+const frame* own_place(const stack& s);
+
 struct looked_waiter {
   shown_id tid;
   std::string thread;  ///< its name

@@ -9,6 +9,7 @@
 #include "support/text/utf8.hpp"
 #include "support/text/wrap.hpp"
 #include "watch/reader/judge/stat_quantities.hpp"
+#include "watch/reader/name/symbols.hpp"
 
 namespace usher::reader {
 namespace {
@@ -67,14 +68,15 @@ std::string frame_text(const frame& f) {
 std::string stack_text(const looked_stack& s) {
   const std::vector<frame>& all = s.where.frames;
   std::size_t first = 0;
-  const frame* const place = s.where.place();
+  const frame* const place = own_place(s.where);
   for (std::size_t i = 0; i < all.size(); i++)
     if (&all[i] == place) first = i;
   std::string text;
   std::size_t n = 0;
-  for (std::size_t i = first; i < all.size() && n < shown_frames; i++, n++) {
-    if (n != 0) text += " < ";
-    if (s.uncertain_from && i >= *s.uncertain_from && (n == 0 || i == *s.uncertain_from)) text += "(uncertain:) ";
+  for (std::size_t i = first; i < all.size() && n < shown_frames; i++) {
+    if (n != 0 && is_of_a_library(all[i])) continue;
+    if (n++ != 0) text += " < ";
+    if (s.uncertain_from && i >= *s.uncertain_from && (n == 1 || i == *s.uncertain_from)) text += "(uncertain:) ";
     text += shortened(frame_text(all[i]), 60);
   }
   return text;
@@ -134,7 +136,7 @@ void add_wait(const looked_wait& w, page& to) {
   for (std::size_t i = 0; i < std::min(w.waiters.size(), shown_waiters); i++) {
     const looked_waiter& t = w.waiters[i];
     const char* const side = t.side == wanted_side::reading ? " to read" : t.side == wanted_side::writing ? " to write" : "";
-    to.add(fmt::format("{} waits{}, for at least {}{}", thread_text(t.thread, t.tid), side, seconds_text(t.waited),
+    to.add(fmt::format("{} {}{}, for at least {}{}", thread_text(t.thread, t.tid), is_call ? "is there" : "waits", side, seconds_text(t.waited),
                        t.has_time_limit ? ", with a time limit" : ""),
            2);
     const bool is_repeated = i > 0 && stack_text(t.where) == stack_text(w.waiters[i - 1].where);
@@ -147,7 +149,7 @@ void add_doings(const look_report& r, page& to) {
   to.blank();
   to.add("All threads:");
   for (std::size_t i = 0; i < std::min(r.doings.size(), shown_doings); i++)
-    to.add(fmt::format("{:>6}  {}", r.doings[i].threads, r.doings[i].does), 0, 1);
+    to.add(fmt::format("{} × {}", r.doings[i].threads, r.doings[i].does), 2, 1);
   if (r.doings.size() > shown_doings) to.add(fmt::format("and {} more kinds", r.doings.size() - shown_doings), 2);
 }
 
