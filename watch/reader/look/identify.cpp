@@ -187,7 +187,8 @@ std::string mutex_kind(std::uint32_t kind) {
   add(robust, "robust");
   add(inheriting, "priority-inheriting");
   add(protecting, "priority-protecting");
-  add(pshared, "process-shared");
+  // pthread_mutex_init() sets the bit for every robust mutex, so it tells nothing there.
+  if ((kind & robust) == 0) add(pshared, "process-shared");
   return text;
 }
 
