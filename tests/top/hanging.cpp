@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -112,8 +112,8 @@ void rwlock_held(bool to_write, bool is_wanted_to_write) {
 
 /// The other process of a shared mutex holds it.
 void shared_with_child() {
-  auto* const m = static_cast<pthread_mutex_t*>(
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* const m =
+      static_cast<pthread_mutex_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   pthread_mutexattr_t a;
   pthread_mutexattr_init(&a);
   pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
@@ -175,9 +175,17 @@ void start(const std::string& what) {
     pthread_barrier_init(&barrier, nullptr, 2);
     begin("waiter", [] { pthread_barrier_wait(&barrier); });
   }
-  if (what == "join") begin("waiter", [] {
+  if (what == "join")
+    begin("waiter", [] {
       pthread_t other;
-      pthread_create(&other, nullptr, [](void*) -> void* { prctl(PR_SET_NAME, "joined"); hold_for_ever(); return nullptr; }, nullptr);
+      pthread_create(
+          &other, nullptr,
+          [](void*) -> void* {
+            prctl(PR_SET_NAME, "joined");
+            hold_for_ever();
+            return nullptr;
+          },
+          nullptr);
       pthread_join(other, nullptr);
     });
   if (what == "once")
@@ -187,7 +195,10 @@ void start(const std::string& what) {
     }
   if (what == "pipe") {
     if (pipe(pipe_ends) != 0) abort();
-    begin("waiter", [] { char byte; (void)!read(pipe_ends[0], &byte, 1); });
+    begin("waiter", [] {
+      char byte;
+      (void)!read(pipe_ends[0], &byte, 1);
+    });
   }
   if (what == "flock") {
     std::FILE* const f = std::tmpfile();

@@ -21,7 +21,15 @@ namespace {
 std::uint32_t words[4096];
 std::atomic<bool> is_over;
 
-const char* const names[] = {"\x1b[2J\x1b]0;x\x07", "<b>&amp;\"'", "\xe2\x80\xae" "gnp.exe", "a) S 1 2 (b", "\n\n\r", "\xff\xfe\xc3", "%s%n%x", ""};
+const char* const names[] = {"\x1b[2J\x1b]0;x\x07",
+                             "<b>&amp;\"'",
+                             "\xe2\x80\xae"
+                             "gnp.exe",
+                             "a) S 1 2 (b",
+                             "\n\n\r",
+                             "\xff\xfe\xc3",
+                             "%s%n%x",
+                             ""};
 
 long futex(void* at, int operation, std::uint32_t value, const timespec* limit) {
   return syscall(SYS_futex, at, operation, value, limit, nullptr, ~0u);
@@ -36,7 +44,8 @@ void sleep_on_words(unsigned seed) {
     const std::uint32_t value = random() % 3;
     m[0] = value;
     m[1] = random() % 4;
-    m[2] = static_cast<std::uint32_t>(random() % 2 != 0 ? syscall(SYS_gettid) : getpid() + static_cast<int>(random() % 64));
+    m[2] = static_cast<std::uint32_t>(random() % 2 != 0 ? syscall(SYS_gettid)
+                                                        : getpid() + static_cast<int>(random() % 64));
     m[3] = 1;
     m[4] = random() % 2 != 0 ? random() & 0xff : 0;
     const int operations[] = {FUTEX_WAIT_PRIVATE, FUTEX_WAIT, FUTEX_WAIT_BITSET_PRIVATE, FUTEX_WAIT_BITSET};

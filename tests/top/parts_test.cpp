@@ -24,7 +24,8 @@ namespace {
 
 constexpr std::uint64_t place = 0x7f0000001000;
 constexpr std::uint32_t alive = 4711, dead = 4712;
-constexpr std::uint32_t private_wait = FUTEX_WAIT_PRIVATE, private_masked = FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME;
+constexpr std::uint32_t private_wait = FUTEX_WAIT_PRIVATE,
+                        private_masked = FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME;
 
 surroundings around(c_library libc = c_library::glibc) {
   return {libc, false, [](std::uint32_t tid) { return tid == alive; }};
@@ -58,8 +59,8 @@ frame function(const char* name) {
   return f;
 }
 
-verdict identified(std::uint32_t operation, std::uint32_t value, const futex_words& w, const std::vector<frame>& functions = {},
-                   c_library libc = c_library::glibc) {
+verdict identified(std::uint32_t operation, std::uint32_t value, const futex_words& w,
+                   const std::vector<frame>& functions = {}, c_library libc = c_library::glibc) {
   return identify(*futex_call_of(entry(operation, value)), w, around(libc), functions);
 }
 
@@ -83,8 +84,10 @@ TEST(Identification, MutexesOfGlibc) {
 TEST(Identification, WordsThatContradictTheCallNameNobody) {
   // Another value than the one that waiters pass, a thread that does not live, an impossible kind, a call that is shared.
   for (const verdict& v :
-       {identified(private_wait, 1, words({2, 0, alive, 1, 0, 0}, 0)), identified(private_wait, 2, words({2, 0, dead, 1, 0, 0}, 0)),
-        identified(private_wait, 2, words({2, 0, alive, 1, 0x1000, 0}, 0)), identified(FUTEX_WAIT, 2, words({2, 0, alive, 1, 0, 0}, 0)),
+       {identified(private_wait, 1, words({2, 0, alive, 1, 0, 0}, 0)),
+        identified(private_wait, 2, words({2, 0, dead, 1, 0, 0}, 0)),
+        identified(private_wait, 2, words({2, 0, alive, 1, 0x1000, 0}, 0)),
+        identified(FUTEX_WAIT, 2, words({2, 0, alive, 1, 0, 0}, 0)),
         identified(private_wait, 2, words({3, 0, alive, 1, 0, 0}, 0)), identified(private_wait, 2, futex_words{})}) {
     EXPECT_EQ(v.what, awaited::futex) << v.seen;
     EXPECT_EQ(v.owner, 0u);
@@ -92,7 +95,8 @@ TEST(Identification, WordsThatContradictTheCallNameNobody) {
 }
 
 TEST(Identification, AFunctionTellsTheKindAndTheWordsTheHolder) {
-  const std::vector<frame> lock = {function("__lll_lock_wait"), function("pthread_mutex_lock@@GLIBC_2.2.5"), function("main")};
+  const std::vector<frame> lock = {function("__lll_lock_wait"), function("pthread_mutex_lock@@GLIBC_2.2.5"),
+                                   function("main")};
   verdict v = identified(private_wait, 2, words({2, 0, alive, 1, 0, 0}, 0), lock);
   EXPECT_EQ(v.what, awaited::mutex);
   EXPECT_EQ(v.owner, alive);
@@ -109,7 +113,8 @@ TEST(Identification, AFunctionTellsTheKindAndTheWordsTheHolder) {
 
 TEST(Identification, OtherObjectsOfGlibc) {
   // wseq 4, g1_start 2; 2.36 has two counts of references, 2.41 not.
-  const auto old_condition = words({4, 0, 2, 0, 0, 0, 0, 0, 0, 8, 0, 0}, 40), new_condition = words({4, 0, 2, 0, 0, 0, 0, 8, 0, 0, 0, 0}, 32);
+  const auto old_condition = words({4, 0, 2, 0, 0, 0, 0, 0, 0, 8, 0, 0}, 40),
+             new_condition = words({4, 0, 2, 0, 0, 0, 0, 8, 0, 0, 0, 0}, 32);
   EXPECT_EQ(identified(private_masked, 0, old_condition).what, awaited::condition);
   EXPECT_EQ(identified(private_masked, 0, old_condition).object, place - 40);
   EXPECT_EQ(identified(private_masked, 0, new_condition, {function("pthread_cond_wait")}).object, place - 32);
@@ -138,23 +143,28 @@ TEST(Identification, MutexesOfMusl) {
 }
 
 TEST(Identification, Runtimes) {
-  const auto of = [](const char* name) { return identified(private_masked, 2, words({2}, 0), {function(name), function("main")}); };
+  const auto of = [](const char* name) {
+    return identified(private_masked, 2, words({2}, 0), {function(name), function("main")});
+  };
   EXPECT_EQ(of("std::sys::sync::mutex::futex::Mutex::lock_contended").library, "Rust std");
   EXPECT_EQ(of("std::sys::sync::mutex::futex::Mutex::lock_contended").what, awaited::mutex);
   EXPECT_EQ(of("parking_lot::raw_mutex::RawMutex::lock_slow").library, "parking_lot");
   EXPECT_EQ(of("runtime.futex.abi0").library, "Go");
-  const verdict gil = identified(private_masked, 0, words({0}, 0), {function("pthread_cond_timedwait"), function("take_gil")});
+  const verdict gil =
+      identified(private_masked, 0, words({0}, 0), {function("pthread_cond_timedwait"), function("take_gil")});
   EXPECT_EQ(gil.library, "CPython");
   EXPECT_EQ(gil.kind, "the global interpreter lock");
 }
 
 TEST(Identification, AnyWordsAndCalls) {
   std::minstd_rand random(std::random_device{}());
-  constexpr std::uint32_t operations[] = {FUTEX_WAIT, private_wait, private_masked, FUTEX_WAIT_BITSET, FUTEX_LOCK_PI_PRIVATE};
+  constexpr std::uint32_t operations[] = {FUTEX_WAIT, private_wait, private_masked, FUTEX_WAIT_BITSET,
+                                          FUTEX_LOCK_PI_PRIVATE};
   constexpr std::uint32_t liked[] = {0, 1, 2, 3, alive, dead, 0x80000000 | alive, 8, 16, 128, ~0u};
   for (int i = 0; i < 200000; i++) {
     futex_words w;
-    for (std::uint32_t& one : w.word) one = random() % 4 != 0 ? liked[random() % std::size(liked)] : static_cast<std::uint32_t>(random());
+    for (std::uint32_t& one : w.word)
+      one = random() % 4 != 0 ? liked[random() % std::size(liked)] : static_cast<std::uint32_t>(random());
     w.known = static_cast<std::uint32_t>(random()) | static_cast<std::uint32_t>(random()) << 16;
     const auto libc = random() % 2 != 0 ? c_library::glibc : c_library::musl;
     const verdict v = identified(operations[random() % 5], liked[random() % std::size(liked)], w, {}, libc);

@@ -83,7 +83,8 @@ std::vector<support::seen_process> own_processes() {
   std::vector<support::seen_process> all;
   support::each_number("/proc", [&](pid_t pid) {
     struct ::stat folder {};
-    if (pid == getpid() || ::stat(fmt::format("/proc/{}", pid).c_str(), &folder) != 0 || folder.st_uid != geteuid()) return;
+    if (pid == getpid() || ::stat(fmt::format("/proc/{}", pid).c_str(), &folder) != 0 || folder.st_uid != geteuid())
+      return;
     if (const auto p = support::read_process(pid); p && !p->has_ended()) all.push_back(*p);
   });
   return all;
@@ -125,7 +126,8 @@ std::optional<pid_t> chosen(const std::string& target) {
 std::string no_process(pid_t pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return fmt::format("there is no process {}", pid);
   if (access(fmt::format("/proc/{}", pid).c_str(), F_OK) != 0)
-    return fmt::format("/proc does not show process {} (hidepid): try as root, or with the group of its option gid=", pid);
+    return fmt::format("/proc does not show process {} (hidepid): try as root, or with the group of its option gid=",
+                       pid);
   const std::string group = support::status_field(std::to_string(pid), "Tgid");
   if (!group.empty() && group != std::to_string(pid))
     return fmt::format("{} is a thread of process {}: usher top {}", pid, group, group);
@@ -150,8 +152,9 @@ std::string missing_right(pid_t pid) {
         "kernel.yama.ptrace_scope=0",
         pid, scope.substr(0, 1));
   if (geteuid() == 0)
-    return fmt::format("process {} may not be looked into: this root has no CAP_SYS_PTRACE (in a container: --cap-add SYS_PTRACE)",
-                       pid);
+    return fmt::format(
+        "process {} may not be looked into: this root has no CAP_SYS_PTRACE (in a container: --cap-add SYS_PTRACE)",
+        pid);
   return support::refusal(pid);
 }
 
@@ -168,7 +171,8 @@ std::string date_now() {
 std::string machine_text() {
   utsname system{};
   uname(&system);
-  return fmt::format("{} {}, {}", system.sysname, system.release, with_noun(std::thread::hardware_concurrency(), "CPU"));
+  return fmt::format("{} {}, {}", system.sysname, system.release,
+                     with_noun(std::thread::hardware_concurrency(), "CPU"));
 }
 
 c_library libc_in(const std::vector<std::string>& files, std::string& text) {
@@ -194,7 +198,8 @@ std::optional<outside_thread> outside_of(pid_t pid, bool is_inside, std::uint32_
                 m = readlink(fmt::format("/proc/{}/ns/pid", id).c_str(), its, sizeof its);
   if (n <= 0 || n != m || !std::equal(ours, ours + n, its)) return std::nullopt;
   const std::string state = support::status_field(id, "State");
-  return outside_thread{std::strtol(id.c_str(), nullptr, 10), support::status_field(id, "Name"), state.empty() ? '?' : state[0]};
+  return outside_thread{std::strtol(id.c_str(), nullptr, 10), support::status_field(id, "Name"),
+                        state.empty() ? '?' : state[0]};
 }
 
 /// One process that is looked at.
@@ -232,7 +237,8 @@ class looked_process {
     is_known_ = true;
     libc_ = libc_in(s.files, head_.libc);
     head_.looked = "from outside";
-    if (std::none_of(s.files.begin(), s.files.end(), [](const std::string& f) { return support::is_library_file(f); })) return;
+    if (std::none_of(s.files.begin(), s.files.end(), [](const std::string& f) { return support::is_library_file(f); }))
+      return;
     head_.looked = "recorded";
     standing_deadlocks locks(pid_);
     if (locks.finish(is_interrupted)) head_.lock = support::printable_line(locks.lock());
@@ -242,7 +248,8 @@ class looked_process {
     if (s.shows_no_calls)
       r.remarks.emplace_back("the kernel does not show the system calls of these threads: only their states are known");
     if (looker_.was_blocked())
-      r.remarks.emplace_back("the process's memory blocked its reader, so it was not read any more: locks and stacks are not known");
+      r.remarks.emplace_back(
+          "the process's memory blocked its reader, so it was not read any more: locks and stacks are not known");
     else if (s.shows_no_memory)
       r.remarks.emplace_back("the process's memory may not be read: locks and stacks are not known");
     if (s.stacks_left_out != 0)
@@ -341,15 +348,17 @@ int show_all(const top_options& o) {
     for (const looked_wait& w : r->waits) waiting += is_object(w) ? w.waiters.size() : 0;
     if (waiting == 0) continue;
     const auto first = std::find_if(r->waits.begin(), r->waits.end(), is_object);
-    const std::string says = !r->findings.empty() ? r->findings.front().text
-                                                  : fmt::format("{} of {} at {}", first->waiters.size(), name_of(first->what), first->name);
-    cells.push_back({std::to_string(p.pid), shortened(r->process, 16), std::to_string(p.threads), std::to_string(waiting),
-                     shortened(support::printable_line(says), 60)});
+    const std::string says =
+        !r->findings.empty() ? r->findings.front().text
+                             : fmt::format("{} of {} at {}", first->waiters.size(), name_of(first->what), first->name);
+    cells.push_back({std::to_string(p.pid), shortened(r->process, 16), std::to_string(p.threads),
+                     std::to_string(waiting), shortened(support::printable_line(says), 60)});
   }
   if (cells.empty())
     fmt::print("no thread of the {} that were looked at waits for a lock\n", with_noun(looked, "process of this user"));
   else
-    fmt::print("{}", support::format_table({{"pid", true}, {"process"}, {"threads", true}, {"waiting", true}, {"first"}}, cells, 0));
+    fmt::print("{}", support::format_table(
+                         {{"pid", true}, {"process"}, {"threads", true}, {"waiting", true}, {"first"}}, cells, 0));
   if (refused != 0) fmt::print("{} more may not be looked into: usher top PID says why\n", refused);
   if (left_out != 0) fmt::print("{} more were not looked at\n", left_out);
   (void)o;
@@ -359,12 +368,15 @@ int show_all(const top_options& o) {
 std::string no_seconds(const std::string& text) {
   char* rest = nullptr;
   const double v = std::strtod(text.c_str(), &rest);
-  return rest != text.c_str() && *rest == '\0' && v > 0 && v <= 1e9 ? "" : fmt::format("'{}' is no number of seconds above 0", text);
+  return rest != text.c_str() && *rest == '\0' && v > 0 && v <= 1e9
+             ? ""
+             : fmt::format("'{}' is no number of seconds above 0", text);
 }
 
 int carry_out(const top_options& o) {
   if (o.all_mine != o.target.empty()) {
-    support::report_error("top: which process? usher top PID, usher top NAME, or usher top --all-mine (see usher top --help)");
+    support::report_error(
+        "top: which process? usher top PID, usher top NAME, or usher top --all-mine (see usher top --help)");
     return support::bad_usage;
   }
   if (o.once && o.batch != 0) {
@@ -412,8 +424,12 @@ support::subcommand top_command(CLI::App& app) {
   sub->add_option("target", o->target, "The id or the name of a process")->type_name("PID|NAME");
   sub->add_flag("--all-mine", o->all_mine, "A line for each process of this user in which threads wait");
   sub->add_flag("--once", o->once, "One page of at most 60 lines (default)");
-  sub->add_option("--batch", o->batch, "So many tables, and then the end")->type_name("N")->check(CLI::Range(1u, 1000000000u));
-  sub->add_option("--period", o->period, "Seconds from one table to the next (default: 1)")->type_name("S")->check(no_seconds);
+  sub->add_option("--batch", o->batch, "So many tables, and then the end")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1000000000u));
+  sub->add_option("--period", o->period, "Seconds from one table to the next (default: 1)")
+      ->type_name("S")
+      ->check(no_seconds);
   sub->add_option("--duration", o->duration,
                   "Look for so many seconds (default of the page: 1, or 10.5 if a free lock has sleepers)")
       ->type_name("S")

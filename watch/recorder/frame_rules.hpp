@@ -372,7 +372,8 @@ template <class Memory>
 
 /// Sets room.rules to the rules at an address. False if there are none or if they are not supported.
 template <class Memory>
-[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables_in<Memory>& in, std::uint64_t address, rule_room& room) {
+[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables_in<Memory>& in, std::uint64_t address,
+                                                    rule_room& room) {
   const std::uintptr_t fde = find_entry(in, address);
   ::new (&room.entry) frame_entry;
   return fde != 0 && room.entry.read(in, fde, address) && rule_program(in, room).run(address);
@@ -500,8 +501,7 @@ class expression_machine {
 template <class Tables, class Memory>
 [[gnu::cold, gnu::noinline]] inline bool evaluate(const tables_in<Tables>& in, std::int32_t where,
                                                   const registers& from, const std::uint64_t* first, Memory& memory,
-                                                  rule_room& room,
-                                                  std::uint64_t& result) {
+                                                  rule_room& room, std::uint64_t& result) {
   return expression_machine(in, where, from, memory, room).run(first, result);
 }
 

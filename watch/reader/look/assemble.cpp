@@ -129,9 +129,10 @@ verdict assembler::verdict_of(const sighted_key& k, const std::vector<frame>& fr
 void assembler::name_object(looked_wait& w, const verdict& v) {
   if (v.what == awaited::join) {
     const auto other = by_own_.find(v.owner);
-    w.name = other != by_own_.end() ? fmt::format("the end of {}", thread_text(short_text(s_.threads[other->second].name),
-                                                                               id_of(s_.threads[other->second])))
-                                    : "the end of a thread";
+    w.name = other != by_own_.end()
+                 ? fmt::format("the end of {}", thread_text(short_text(s_.threads[other->second].name),
+                                                            id_of(s_.threads[other->second])))
+                 : "the end of a thread";
     return;
   }
   if (const target_module* const m = names_.module_of(v.object)) {
@@ -159,7 +160,8 @@ looked_wait assembler::wait_of_call(const sighted_key& k, const std::string& fil
   w.descriptor = descriptor_of(k.entry);
   w.kind = kind_of_file(file);
   w.known_by = "system call";
-  const bool locks_file = w.call == "flock" || (w.call == "fcntl" && (k.entry.arguments[1] == 7 || k.entry.arguments[1] == 38));
+  const bool locks_file =
+      w.call == "flock" || (w.call == "fcntl" && (k.entry.arguments[1] == 7 || k.entry.arguments[1] == 38));
   if (locks_file) w.what = awaited::file_lock;
   if (is_futex(number)) w.what = awaited::futex, w.known_by = "futex call";
   w.name = w.call;
@@ -335,11 +337,13 @@ std::string wait_text(const looked_wait& w) {
 
 std::string assembler::does(const looked_thread& t, const sighted_thread& seen) const {
   if (t.wait) return wait_text(to_.waits[*t.wait]);
-  if (seen.has_entry && seen.entry.is_running) return seen.state == 'R' || seen.state == '?' ? "runs" : "runs or has just slept";
+  if (seen.has_entry && seen.entry.is_running)
+    return seen.state == 'R' || seen.state == '?' ? "runs" : "runs or has just slept";
   if (seen.state == 'T' || seen.state == 't') return "is stopped";
   if (seen.state == 'Z' || seen.state == 'X') return "has ended";
   if (seen.state == 'R') return "runs";
-  if (!seen.kernel_place.empty() && seen.kernel_place != "0") return "sleeps in the kernel's " + short_text(seen.kernel_place);
+  if (!seen.kernel_place.empty() && seen.kernel_place != "0")
+    return "sleeps in the kernel's " + short_text(seen.kernel_place);
   return seen.state == 'S' || seen.state == 'D' ? "sleeps, and the kernel does not show where" : "is not known";
 }
 
@@ -391,10 +395,12 @@ void assembler::add_chain(const std::vector<std::uint32_t>& threads, bool is_cir
 
 std::string circle_text(const looked_chain& c) {
   if (c.links.size() == 1)
-    return fmt::format("deadlock: {} {}, which it holds itself", thread_text(c.links[0].thread, c.links[0].tid), c.links[0].does);
+    return fmt::format("deadlock: {} {}, which it holds itself", thread_text(c.links[0].thread, c.links[0].tid),
+                       c.links[0].does);
   std::string text = fmt::format("deadlock of {} threads: ", c.links.size());
   for (std::size_t i = 0; i < c.links.size() && i < 8; i++)
-    text += fmt::format("{}{} {}, held by {}", i == 0 ? "" : "; ", thread_text(c.links[i].thread, c.links[i].tid), c.links[i].does,
+    text += fmt::format("{}{} {}, held by {}", i == 0 ? "" : "; ", thread_text(c.links[i].thread, c.links[i].tid),
+                        c.links[i].does,
                         thread_text(c.links[(i + 1) % c.links.size()].thread, c.links[(i + 1) % c.links.size()].tid));
   return text;
 }
@@ -435,7 +441,8 @@ void assembler::find_chains() {
       f.text = circle_text(c);
     } else {
       for (std::size_t i = 0; i < c.links.size(); i++)
-        f.text += fmt::format("{}{}{} {}", i == 0 ? "" : ", held by ", thread_text(c.links[i].thread, c.links[i].tid), i == 0 ? "" : ", which", c.links[i].does);
+        f.text += fmt::format("{}{}{} {}", i == 0 ? "" : ", held by ", thread_text(c.links[i].thread, c.links[i].tid),
+                              i == 0 ? "" : ", which", c.links[i].does);
     }
     to_.findings.push_back(std::move(f));
     if (!c.is_circle) break;  // the longest one
@@ -463,8 +470,9 @@ void assembler::find_lost() {
     looked_finding f;
     f.what = "lost_wake_up";
     f.seconds = std::min(w.unchanged, shortest);
-    f.text = fmt::format("{} {} looks like a lost wake-up: it is free ({}) and has not changed for {:.0f} s, while {} slept on it",
-                         name_of(w.what), w.name, w.seen, f.seconds, with_noun(w.waiters.size(), "thread"));
+    f.text = fmt::format(
+        "{} {} looks like a lost wake-up: it is free ({}) and has not changed for {:.0f} s, while {} slept on it",
+        name_of(w.what), w.name, w.seen, f.seconds, with_noun(w.waiters.size(), "thread"));
     for (const looked_waiter& t : w.waiters) f.threads.push_back(t.tid);
     f.waits.push_back(i);
     to_.findings.push_back(std::move(f));
@@ -476,11 +484,13 @@ void assembler::find_ended_holders() {
   for (std::uint32_t i = 0; i < to_.waits.size(); i++) {
     const looked_wait& w = to_.waits[i];
     if (!has_ended_owner_[i] || w.holder || w.what == awaited::join || w.waiters.empty()) continue;
-    if (!std::all_of(w.waiters.begin(), w.waiters.end(), [](const looked_waiter& t) { return t.is_confirmed; })) continue;
+    if (!std::all_of(w.waiters.begin(), w.waiters.end(), [](const looked_waiter& t) { return t.is_confirmed; }))
+      continue;
     looked_finding f;
     f.what = "holder_ended";
     f.seconds = w.waiters.back().waited;
-    f.text = fmt::format("{} {} names a thread as its owner that is not alive any more ({})", name_of(w.what), w.name, w.seen);
+    f.text = fmt::format("{} {} names a thread as its owner that is not alive any more ({})", name_of(w.what), w.name,
+                         w.seen);
     for (const looked_waiter& t : w.waiters) f.threads.push_back(t.tid);
     f.waits.push_back(i);
     to_.findings.push_back(std::move(f));
@@ -491,7 +501,8 @@ void assembler::count_doings() {
   std::map<std::string, std::uint64_t> counts;
   for (const looked_thread& t : to_.threads) counts[t.does]++;
   for (const auto& [text, n] : counts) to_.doings.push_back({text, n});
-  std::stable_sort(to_.doings.begin(), to_.doings.end(), [](const doing& a, const doing& b) { return a.threads > b.threads; });
+  std::stable_sort(to_.doings.begin(), to_.doings.end(),
+                   [](const doing& a, const doing& b) { return a.threads > b.threads; });
 }
 
 }  // namespace
@@ -508,7 +519,8 @@ void assemble(const sighting& s, look_names& names, const look_subject& subject,
 
 const frame* own_place(const stack& s) {
   for (const frame& f : s.frames)
-    if (!f.module.empty() && !is_passed_over(f.module) && !wait_of_function(f.function) && !is_of_a_library(f)) return &f;
+    if (!f.module.empty() && !is_passed_over(f.module) && !wait_of_function(f.function) && !is_of_a_library(f))
+      return &f;
   return s.place();
 }
 

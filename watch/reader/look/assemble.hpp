@@ -16,7 +16,8 @@
 
 namespace usher::reader {
 
-inline constexpr double lost_after = 10;  ///< seconds in which a free lock's word does not change although threads sleep
+inline constexpr double lost_after =
+    10;  ///< seconds in which a free lock's word does not change although threads sleep
 
 /// A thread of another process, which a process-shared object names.
 struct outside_thread {

@@ -122,11 +122,13 @@ constexpr known_function of_runtimes[] = {
     {"runtime.lock2", {mutex, "Go", "of the runtime; goroutines are not visible", none}},
     {"runtime.notesleep", {awaited::futex, "Go", "a note of the runtime; goroutines are not visible", none}},
     {"runtime.futex", {awaited::futex, "Go", "of the runtime; goroutines are not visible", none}},
-    {"ObjectMonitor::enter", {awaited::futex, "Java", "a monitor, to enter it; which object and holder is not known", none}},
+    {"ObjectMonitor::enter",
+     {awaited::futex, "Java", "a monitor, to enter it; which object and holder is not known", none}},
     {"ObjectMonitor::wait", {awaited::futex, "Java", "Object.wait(); which object is not known", none}},
     {"Parker::park", {awaited::futex, "Java", "LockSupport.park(); for which lock is not known", none}},
     {"PlatformMonitor::wait", {awaited::futex, "Java", "a monitor of the virtual machine", none}},
-    {"PlatformEvent::park", {awaited::futex, "Java", "an event of the virtual machine: a monitor or Object.wait()", none}},
+    {"PlatformEvent::park",
+     {awaited::futex, "Java", "an event of the virtual machine: a monitor or Object.wait()", none}},
     {"take_gil", {awaited::futex, "CPython", "the global interpreter lock", none}},
     {"PyEval_RestoreThread", {awaited::futex, "CPython", "the global interpreter lock", none}},
     {"PyThread_acquire_lock", {awaited::futex, "CPython", "a lock of Python", none}},
@@ -259,7 +261,8 @@ maybe glibc_condition(const evidence& e) {
 maybe glibc_semaphore(const evidence& e) {
   constexpr std::uint32_t most = 1 << 24;  // chosen
   const std::uint32_t value = e.at(0), waiters = e.at(4), shared = e.at(8);
-  if (e.call.value != 0 || !e.call.has_mask || waiters == 0 || waiters > most || (shared != 0 && shared != 128)) return {};
+  if (e.call.value != 0 || !e.call.has_mask || waiters == 0 || waiters > most || (shared != 0 && shared != 128))
+    return {};
   if (e.call.is_private != (shared == 0)) return {};
   word_verdict v;
   v.what = semaphore;
@@ -362,7 +365,9 @@ maybe musl_rwlock(const evidence& e, std::optional<wanted_side> side) {
   v.side = side.value_or(none);
   v.object = e.call.address;
   v.is_free = (lock & 0x7fffffff) == 0;
-  v.seen = fmt::format("{}, waiters {}", (lock & 0x7fffffff) == 0x7fffffff ? "held to write" : fmt::format("{} readers", lock & 0x7fffffff), waiters);
+  v.seen = fmt::format(
+      "{}, waiters {}",
+      (lock & 0x7fffffff) == 0x7fffffff ? "held to write" : fmt::format("{} readers", lock & 0x7fffffff), waiters);
   return v;
 }
 
@@ -463,8 +468,9 @@ verdict of_library(const evidence& e, const std::optional<named_frame>& said) {
     if (names_thread) break;
   }
   if (only) {
-    only->known_by = only->owner != 0 && e.is_thread(only->owner) ? "futex operation and words, which name a living thread"
-                                                                  : "futex operation and words";
+    only->known_by = only->owner != 0 && e.is_thread(only->owner)
+                         ? "futex operation and words, which name a living thread"
+                         : "futex operation and words";
     return *only;
   }
   return plain_futex(e, "futex call");
@@ -498,7 +504,8 @@ verdict identify(const futex_call& call, const futex_words& words, const surroun
     v.library = runtime->its.library;
     if (*runtime->its.kind != '\0') {
       v.kind = runtime->its.kind;
-      if (!first || first->function != runtime->function) v.known_by += fmt::format(", inside of {}", shown(runtime->function));
+      if (!first || first->function != runtime->function)
+        v.known_by += fmt::format(", inside of {}", shown(runtime->function));
     }
   }
   if (v.seen.empty())

@@ -56,7 +56,8 @@ enum class c_library : std::uint8_t { unknown, glibc, musl };
 struct surroundings {
   c_library libc = c_library::unknown;
   bool is_under_usher = false;
-  std::function<bool(std::uint32_t)> is_thread;  ///< whether the process has a living thread with this id, as it sees it
+  std::function<bool(std::uint32_t)>
+      is_thread;  ///< whether the process has a living thread with this id, as it sees it
 };
 
 struct verdict {
@@ -66,7 +67,7 @@ struct verdict {
   wanted_side side = wanted_side::none;
   std::uint32_t owner = 0;  ///< the thread that the words name, by its own id; 0: none. A join: the awaited thread
   std::optional<bool> is_free;
-  bool is_shared = false;     ///< by processes
+  bool is_shared = false;        ///< by processes
   bool has_ended_owner = false;  ///< the words name a thread that is not alive
 };
 

@@ -49,9 +49,9 @@ struct looked_waiter {
   shown_id tid;
   std::string thread;  ///< its name
   wanted_side side = wanted_side::none;
-  double waited = 0;             ///< seconds, at least
-  bool has_time_limit = false;   ///< the call ends by itself
-  bool is_confirmed = false;     ///< a second reading found the same call and the same word, and the thread had not run
+  double waited = 0;            ///< seconds, at least
+  bool has_time_limit = false;  ///< the call ends by itself
+  bool is_confirmed = false;    ///< a second reading found the same call and the same word, and the thread had not run
   looked_stack where;
 };
 
@@ -62,27 +62,27 @@ struct looked_holder {
   std::string thread;  ///< its name
   char state = '?';    ///< as in /proc/PID/stat
   bool is_running = false;
-  std::string does;    ///< "runs", "waits for mutex b", "in read of a pipe"
+  std::string does;  ///< "runs", "waits for mutex b", "in read of a pipe"
   bool is_confirmed = false;
-  double waited = 0;   ///< seconds for which it has been asleep itself
+  double waited = 0;  ///< seconds for which it has been asleep itself
   looked_stack where;
 };
 
 /// An object, or a system call with its descriptor, for which threads wait.
 struct looked_wait {
   awaited what = awaited::unknown;
-  std::string library;     ///< "glibc", "musl", "Rust std", "Go"; empty: not known
-  std::string kind;        ///< "recursive", "robust", "priority-inheriting"; of a descriptor: "pipe"; empty: the normal one
-  std::string name;        ///< "counter_lock", "read of a pipe (descriptor 5)"
+  std::string library;  ///< "glibc", "musl", "Rust std", "Go"; empty: not known
+  std::string kind;  ///< "recursive", "robust", "priority-inheriting"; of a descriptor: "pipe"; empty: the normal one
+  std::string name;  ///< "counter_lock", "read of a pipe (descriptor 5)"
   std::uint64_t address = 0;
-  std::string module;      ///< of a static object, or of the caller; empty: not known
+  std::string module;  ///< of a static object, or of the caller; empty: not known
   std::uint64_t offset = 0;
-  std::string known_by;    ///< what the verdict is based on
-  std::string call;        ///< the system call
+  std::string known_by;  ///< what the verdict is based on
+  std::string call;      ///< the system call
   std::int64_t descriptor = -1;
-  std::string seen;        ///< the words, for a reader who doubts: "word 2, owner 7, users 1"
-  std::optional<bool> is_free;      ///< the word says that nobody holds it
-  double unchanged = 0;             ///< seconds, at least, for which the word has not changed
+  std::string seen;             ///< the words, for a reader who doubts: "word 2, owner 7, users 1"
+  std::optional<bool> is_free;  ///< the word says that nobody holds it
+  double unchanged = 0;         ///< seconds, at least, for which the word has not changed
   std::optional<looked_holder> holder;
   std::vector<looked_waiter> waiters;  ///< now; the longest wait first
   std::uint64_t samples = 0;           ///< times that a thread was found waiting, in all passes
@@ -134,13 +134,13 @@ struct look_report {
   std::vector<std::string> command;
   std::string process;  ///< its name
   shown_id pid;
-  std::string looked;   ///< "from outside", "recorded"
-  std::string lock;     ///< under Usher: the lock's name
-  std::string libc;     ///< "glibc 2.36"; empty: not known
-  std::string date;     ///< ISO 8601
-  std::string machine;  ///< "Linux 6.1.0, 2 CPUs"
-  double seconds = 0;   ///< of looking
-  double period = 0.05; ///< of passes
+  std::string looked;    ///< "from outside", "recorded"
+  std::string lock;      ///< under Usher: the lock's name
+  std::string libc;      ///< "glibc 2.36"; empty: not known
+  std::string date;      ///< ISO 8601
+  std::string machine;   ///< "Linux 6.1.0, 2 CPUs"
+  double seconds = 0;    ///< of looking
+  double period = 0.05;  ///< of passes
   std::uint64_t passes = 0;
   std::uint64_t threads_seen = 0;
   bool is_of_a_part = false;  ///< passes looked at a random part of the threads

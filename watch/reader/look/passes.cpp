@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -22,7 +23,7 @@ using namespace std::chrono_literals;
 
 // Chosen.
 constexpr std::size_t most_keys = 4096, fewest_threads = 64;
-constexpr std::uint64_t share_of_few = 50, share_of_many = 14;  // of a CPU: 1 / these, for 200 and for 2,000 threads
+constexpr std::uint64_t share_of_few = 60, share_of_many = 16;  // of a CPU: 1 / these, for 200 and for 2,000 threads
 constexpr std::uint64_t few_threads = 200, many_threads = 2000;
 constexpr std::size_t captures_a_pass = 4;
 constexpr std::uint64_t look_budget = 300'000'000;  // ns of CPU time for the stacks of a look
@@ -42,16 +43,13 @@ class thread_file {
     std::snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
     const support::owned_descriptor file(open(path, O_RDONLY | O_CLOEXEC));
     const ssize_t n = file.is_open() ? read(file.get(), text_, sizeof text_) : -1;
-    error_ = n < 0 ? errno : 0;
     size_ = n > 0 ? static_cast<std::size_t>(n) : 0;
   }
   std::string_view text() const { return {text_, size_}; }
-  int error() const { return error_; }
 
  private:
   char text_[512];
   std::size_t size_ = 0;
-  int error_ = 0;
 };
 
 bool is_futex_wait(const kernel_entry& e) {
@@ -128,10 +126,21 @@ std::uint64_t passes::spent() const {
 void passes::list_threads() {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/task", pid_);
+  // The folder's number of links is that of its threads, + 2, and is read faster than the folder.
+  constexpr std::uint64_t listed_every = 16;
+  struct ::stat folder {};
+  const bool has_links = ::stat(path, &folder) == 0;
+  if (has_links && !order_.empty() && folder.st_nlink == links_ && pass_ % listed_every != 0) {
+    for (const pid_t tid : order_) threads_[tid].listed = pass_;
+    return;
+  }
+  links_ = has_links ? folder.st_nlink : 0;
   order_.clear();
   const bool lives = support::each_number(path, [&](pid_t tid) {
-    if (order_.size() < most_threads_) order_.push_back(tid);
-    else is_of_a_part_ = true;
+    if (order_.size() < most_threads_)
+      order_.push_back(tid);
+    else
+      is_of_a_part_ = true;
   });
   has_ended_ = !lives || order_.empty();
   for (const pid_t tid : order_) threads_[tid].listed = pass_;
@@ -141,9 +150,35 @@ void passes::list_threads() {
       ++at;
       continue;
     }
-    if (at->second.schedule.is_open()) kept_--;
+    give_back(at->second);
     at = threads_.erase(at);
   }
+}
+
+void passes::give_back(const thread& t) {
+  kept_ -= (t.schedule.is_open() ? 1u : 0u) + (t.call.is_open() ? 1u : 0u);
+}
+
+/// Reads the thread's system call. Its file stays open if there is room.
+std::optional<kernel_entry> passes::read_call(pid_t tid, thread& t) {
+  char text[256];
+  ssize_t n = -1;
+  if (t.call.is_open()) {
+    n = pread(t.call.get(), text, sizeof text, 0);
+  } else {
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", pid_, tid);
+    support::owned_descriptor file(open(path, O_RDONLY | O_CLOEXEC));
+    n = file.is_open() ? pread(file.get(), text, sizeof text, 0) : -1;
+    if (n < 0 && (errno == EPERM || errno == EACCES || errno == ENOENT)) shows_no_calls_ = errno != ENOENT || !has_calls_;
+    if (n > 0 && kept_ < most_kept_) {
+      kept_++;
+      t.call = std::move(file);
+    }
+  }
+  if (n <= 0) return std::nullopt;
+  has_calls_ = true;
+  return parse_entry(std::string_view(text, static_cast<std::size_t>(n)));
 }
 
 /// Reads how often the thread was put on a CPU, and its CPU time. False: the kernel does not tell, or it has ended.
@@ -163,9 +198,9 @@ bool passes::read_schedule(pid_t tid, thread& t, std::uint64_t& runs, std::uint6
   } else {
     n = pread(t.schedule.get(), text, sizeof text, 0);
     if (n <= 0) {  // it has ended, and another thread may have its number
+      give_back(t);
       t = {};
       t.listed = pass_;
-      kept_--;
       return false;
     }
   }
@@ -198,9 +233,7 @@ void passes::begin_sleep(pid_t tid, thread& t, clock::time_point now) {
   t.key = 0;
   t.since = now;
   t.entry.reset();
-  const thread_file file(pid_, tid, "syscall");
-  if (file.error() == EPERM || file.error() == EACCES || file.error() == ENOENT) shows_no_calls_ = true;
-  if (const auto entry = parse_entry(file.text())) {
+  if (const auto entry = read_call(tid, t)) {
     t.is_asleep = !entry->is_running;
     t.entry = entry;
     if (t.is_asleep) t.key = key_of(*entry);
@@ -249,7 +282,8 @@ void passes::pass() {
   pass_++;
   began_cpu_ = cpu_now();
   const auto now = clock::now();
-  interval_ = std::min(std::chrono::duration<double>(now - last_).count(), std::chrono::duration<double>(4 * period_).count());
+  interval_ =
+      std::min(std::chrono::duration<double>(now - last_).count(), std::chrono::duration<double>(4 * period_).count());
   last_ = now;
   list_threads();
   const std::size_t n = order_.size();
@@ -267,7 +301,7 @@ void passes::pass() {
   if (read < n) is_of_a_part_ = true;
   progress_++;
   read_words(now);
-  if (pass_ > 1) capture_new();
+  if (pass_ > 1 && (spent() < budget || pass_ % 8 == 0)) capture_new();
   progress_++;
 }
 
@@ -284,7 +318,8 @@ void passes::read_words(clock::time_point now) {
     std::vector<iovec> here(n), there(n);
     for (std::size_t i = 0; i < n; i++) {
       here[i] = {&words[i], sizeof words[i]};
-      there[i] = {reinterpret_cast<void*>(keys_[which[begin + i]].seen.entry.arguments[0]),  // NOLINT(performance-no-int-to-ptr)
+      there[i] = {reinterpret_cast<void*>(
+                      keys_[which[begin + i]].seen.entry.arguments[0]),  // NOLINT(performance-no-int-to-ptr)
                   sizeof words[i]};
     }
     const ssize_t got = process_vm_readv(pid_, here.data(), n, there.data(), n, 0);
@@ -453,7 +488,7 @@ sighting passes::look() {
     std::uint64_t runs = 0, cpu = 0;
     const std::uint64_t runs_before = t.runs;
     const bool has_runs = t.has_schedule && read_schedule(to.tid, t, runs, cpu) && runs == runs_before;
-    const auto entry = parse_entry(thread_file(pid_, to.tid, "syscall").text());
+    const auto entry = read_call(to.tid, t);
     const bool is_same_call = entry && !entry->is_running && entry->number == to.entry.number &&
                               entry->arguments == to.entry.arguments && entry->sp == to.entry.sp &&
                               entry->pc == to.entry.pc;

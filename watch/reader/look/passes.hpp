@@ -43,10 +43,10 @@ class passes {
   using clock = std::chrono::steady_clock;
   struct thread {
     std::uint32_t own = 0;
-    support::owned_descriptor schedule;
+    support::owned_descriptor schedule, call;  ///< its files, which stay open
     bool has_schedule = false;
     std::uint64_t runs = 0, cpu = 0, first_cpu = 0;
-    bool is_known = false;       ///< the fields below belong to the present sleep
+    bool is_known = false;  ///< the fields below belong to the present sleep
     bool is_asleep = false;
     std::optional<kernel_entry> entry;
     clock::time_point since{};
@@ -69,6 +69,8 @@ class passes {
   using key_id = std::tuple<std::int64_t, std::uint64_t, std::uint64_t>;
 
   void list_threads();
+  void give_back(const thread& t);
+  std::optional<kernel_entry> read_call(pid_t tid, thread& t);
   bool read_schedule(pid_t tid, thread& t, std::uint64_t& runs, std::uint64_t& cpu);
   void look_at(pid_t tid, thread& t, clock::time_point now);
   void begin_sleep(pid_t tid, thread& t, clock::time_point now);
@@ -100,6 +102,8 @@ class passes {
   double scale_ = 1;  ///< threads for each thread that this pass reads
   clock::time_point began_, last_, maps_read_{};
   double interval_ = 0;
+  std::uint64_t links_ = 0;  ///< of the folder of threads
+  bool has_calls_ = false;
   std::size_t kept_ = 0, most_kept_ = 0;  ///< descriptors
   bool is_of_a_part_ = false;
 };

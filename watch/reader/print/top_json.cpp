@@ -15,16 +15,15 @@ constexpr auto json_fields(const looked_stack*) {
 
 constexpr auto json_fields(const looked_waiter*) {
   using w = looked_waiter;
-  return std::tuple(
-      id_keys("tid", &w::tid), support::field("thread", &w::thread, support::or_null),
-      support::computed("side",
-                        [](const w& s) {
-                          return s.side == wanted_side::reading   ? json("reading")
-                                 : s.side == wanted_side::writing ? json("writing")
-                                                                  : json();
-                        }),
-      support::field("waited", &w::waited), support::field("time_limit", &w::has_time_limit),
-      support::field("confirmed", &w::is_confirmed), support::field("stack", &w::where));
+  return std::tuple(id_keys("tid", &w::tid), support::field("thread", &w::thread, support::or_null),
+                    support::computed("side",
+                                      [](const w& s) {
+                                        return s.side == wanted_side::reading   ? json("reading")
+                                               : s.side == wanted_side::writing ? json("writing")
+                                                                                : json();
+                                      }),
+                    support::field("waited", &w::waited), support::field("time_limit", &w::has_time_limit),
+                    support::field("confirmed", &w::is_confirmed), support::field("stack", &w::where));
 }
 
 constexpr auto json_fields(const looked_holder*) {
@@ -42,7 +41,8 @@ constexpr auto json_fields(const looked_wait*) {
   return std::tuple(
       support::computed("what", [](const w& s) { return name_of(s.what); }),
       support::field("library", &w::library, support::or_null), support::field("kind", &w::kind, support::or_null),
-      support::field("name", &w::name), support::computed("address", [](const w& s) { return address_value(s.address); }),
+      support::field("name", &w::name),
+      support::computed("address", [](const w& s) { return address_value(s.address); }),
       support::field("module", &w::module, support::or_null),
       support::computed("offset", [](const w& s) { return s.module.empty() ? json() : json(hexadecimal(s.offset)); }),
       support::field("known_by", &w::known_by), support::field("call", &w::call, support::or_null),
@@ -51,7 +51,9 @@ constexpr auto json_fields(const looked_wait*) {
       support::field("unchanged", &w::unchanged), support::field("holder", &w::holder),
       support::field("waiters", &w::waiters), support::field("samples", &w::samples),
       support::field("waited", &w::waited), support::field("most_waiting", &w::most_waiting),
-      support::computed("place", [](const w& s) { return support::json_value(looked_stack{s.place, {}}); }));
+      support::computed("place", [](const w& s) {
+        return support::json_value(looked_stack{s.place, {}});
+      }));
 }
 
 constexpr auto json_fields(const looked_thread*) {
@@ -103,11 +105,11 @@ constexpr auto json_fields(const look_report*) {
       support::field("machine", &r::machine), support::field("seconds", &r::seconds),
       support::field("period", &r::period), support::field("passes", &r::passes),
       support::field("threads_seen", &r::threads_seen), support::field("of_a_part", &r::is_of_a_part),
-      support::computed("cost",
-                        [](const r& s) {
-                          return json{{"cpu_seconds", s.cost},
-                                      {"cpu_share", s.seconds > 0 ? json(s.cost / s.seconds) : json()}};
-                        }),
+      support::computed(
+          "cost",
+          [](const r& s) {
+            return json{{"cpu_seconds", s.cost}, {"cpu_share", s.seconds > 0 ? json(s.cost / s.seconds) : json()}};
+          }),
       support::field("stacks_left_out", &r::stacks_left_out), support::field("findings", &r::findings),
       support::field("chains", &r::chains), support::field("waits", &r::waits), support::field("threads", &r::threads),
       support::field("doing", &r::doings), support::field("remarks", &r::remarks));

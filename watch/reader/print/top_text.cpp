@@ -29,7 +29,8 @@ class page {
     const std::vector<std::string> lines = support::broken(text, page_columns - indent - 2);
     for (std::size_t i = 0; i < lines.size() && i < most; i++) {
       const std::string line = (i == 0 ? begin : rest) + shortened(lines[i], page_columns - indent - 2);
-      lines_.push_back(i + 1 == most && lines.size() > most ? line.substr(0, line.find_last_not_of(' ') + 1) + " …" : line);
+      lines_.push_back(i + 1 == most && lines.size() > most ? line.substr(0, line.find_last_not_of(' ') + 1) + " …"
+                                                            : line);
       if (width_of(lines_.back()) > page_columns) lines_.back() = shortened(lines_.back(), page_columns);
     }
   }
@@ -96,8 +97,9 @@ const char* what_text(awaited what) {
 
 void add_heading(const look_report& r, page& to) {
   to.add(fmt::format("usher top: {} (pid {}), {}, {}", r.process, id_text(r.pid), with_noun(r.threads_seen, "thread"),
-                     r.looked == "recorded" ? fmt::format("runs under Usher{}", r.lock.empty() ? "" : ", lock " + r.lock)
-                                            : "looked at from outside"));
+                     r.looked == "recorded"
+                         ? fmt::format("runs under Usher{}", r.lock.empty() ? "" : ", lock " + r.lock)
+                         : "looked at from outside"));
   to.add(fmt::format("{}; {}; C library: {}; {} in {}", r.date, r.machine, r.libc.empty() ? "not known" : r.libc,
                      r.passes == 1 ? "1 pass" : fmt::format("{} passes", r.passes), seconds_text(r.seconds)));
   if (r.is_of_a_part) to.add("Passes looked at a random part of the threads only.");
@@ -108,8 +110,9 @@ void add_findings(const look_report& r, page& to) {
   to.blank();
   for (std::size_t i = 0; i < std::min(r.findings.size(), shown_findings); i++) {
     const looked_finding& f = r.findings[i];
-    to.add(fmt::format("{}{} (for at least {})", i == 0 && f.what == "circle" ? "=> " : "- ", f.text, seconds_text(f.seconds)), 0,
-           longest_finding);
+    to.add(fmt::format("{}{} (for at least {})", i == 0 && f.what == "circle" ? "=> " : "- ", f.text,
+                       seconds_text(f.seconds)),
+           0, longest_finding);
   }
   if (r.findings.size() > shown_findings) to.add(fmt::format("and {} more", r.findings.size() - shown_findings), 2);
 }
@@ -129,20 +132,23 @@ void add_wait(const looked_wait& w, page& to) {
     head += fmt::format(" [{}{}{}]", w.library, w.library.empty() || w.kind.empty() ? "" : ": ", w.kind);
   if (w.address != 0) head += ", " + hexadecimal(w.address);
   to.add(head);
-  if (!is_call)
-    to.add(fmt::format("known by {}{}", w.known_by, w.seen.empty() ? "" : "; " + w.seen), 2, 2);
+  if (!is_call) to.add(fmt::format("known by {}{}", w.known_by, w.seen.empty() ? "" : "; " + w.seen), 2, 2);
   if (w.holder && w.what != awaited::join) add_holder(*w.holder, to);
-  if (w.is_free.value_or(false)) to.add(fmt::format("free; its word has not changed for at least {}", seconds_text(w.unchanged)), 2);
+  if (w.is_free.value_or(false))
+    to.add(fmt::format("free; its word has not changed for at least {}", seconds_text(w.unchanged)), 2);
   for (std::size_t i = 0; i < std::min(w.waiters.size(), shown_waiters); i++) {
     const looked_waiter& t = w.waiters[i];
-    const char* const side = t.side == wanted_side::reading ? " to read" : t.side == wanted_side::writing ? " to write" : "";
-    to.add(fmt::format("{} {}{}, for at least {}{}", thread_text(t.thread, t.tid), is_call ? "is there" : "waits", side, seconds_text(t.waited),
-                       t.has_time_limit ? ", with a time limit" : ""),
+    const char* const side = t.side == wanted_side::reading   ? " to read"
+                             : t.side == wanted_side::writing ? " to write"
+                                                              : "";
+    to.add(fmt::format("{} {}{}, for at least {}{}", thread_text(t.thread, t.tid), is_call ? "is there" : "waits", side,
+                       seconds_text(t.waited), t.has_time_limit ? ", with a time limit" : ""),
            2);
     const bool is_repeated = i > 0 && stack_text(t.where) == stack_text(w.waiters[i - 1].where);
     if (const std::string stack = stack_text(t.where); !stack.empty() && !is_repeated) to.add("in " + stack, 6, 2);
   }
-  if (w.waiters.size() > shown_waiters) to.add(fmt::format("and {} more", with_noun(w.waiters.size() - shown_waiters, "waiting thread")), 2);
+  if (w.waiters.size() > shown_waiters)
+    to.add(fmt::format("and {} more", with_noun(w.waiters.size() - shown_waiters, "waiting thread")), 2);
 }
 
 void add_doings(const look_report& r, page& to) {
@@ -202,7 +208,8 @@ std::string as_table(const look_report& r, std::size_t rows) {
                      w.holder ? shortened(thread_text(w.holder->thread, w.holder->tid), 24) : ""});
   }
   if (cells.empty()) return text + "no thread was seen waiting\n";
-  text += support::format_table({{"now", true}, {"waited", true}, {"longest", true}, {"kind"}, {"name"}, {"holder"}}, cells, 0);
+  text += support::format_table({{"now", true}, {"waited", true}, {"longest", true}, {"kind"}, {"name"}, {"holder"}},
+                                cells, 0);
   if (left_out != 0) text += fmt::format("and {} more\n", left_out);
   return text;
 }
