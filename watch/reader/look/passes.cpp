@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 // Chosen.
 constexpr std::size_t most_keys = 4096, fewest_threads = 64;
-constexpr std::uint64_t share_of_few = 60, share_of_many = 16;  // of a CPU: 1 / these, for 200 and for 2,000 threads
+constexpr std::uint64_t share_of_few = 80, share_of_many = 18;  // of a CPU: 1 / these, for 200 and for 2,000 threads
 constexpr std::uint64_t few_threads = 200, many_threads = 2000;
 constexpr std::size_t captures_a_pass = 4;
 constexpr std::uint64_t look_budget = 300'000'000;  // ns of CPU time for the stacks of a look
