@@ -521,6 +521,9 @@ const frame* own_place(const stack& s) {
   for (const frame& f : s.frames)
     if (!f.module.empty() && !is_passed_over(f.module) && !wait_of_function(f.function) && !is_of_a_library(f))
       return &f;
+  // A lambda in a std::thread has a name of the library's.
+  for (const frame& f : s.frames)
+    if (!f.module.empty() && !is_passed_over(f.module) && !wait_of_function(f.function)) return &f;
   return s.place();
 }
 

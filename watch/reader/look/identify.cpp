@@ -244,7 +244,7 @@ maybe glibc_condition_at(const evidence& e, int begin, int shift) {
   v.object = e.call.address + static_cast<std::uint64_t>(std::int64_t{begin});
   v.is_shared = (wrefs & 1) != 0;
   v.is_strong = true;
-  v.seen = fmt::format("{} waiters, sequence {}, signals {}", wrefs >> 3, wseq >> 1, e.at(0));
+  v.seen = fmt::format("waiters {}, sequence {}, signals {}", wrefs >> 3, wseq >> 1, e.at(0));
   return v;
 }
 

@@ -410,12 +410,24 @@ void passes::read_stacks(sighting& s, std::vector<std::pair<pid_t, thread*>>& as
       s.stacks_left_out++;
       continue;
     }
+    // The thread may have run since the pass: its call is read once more if so, and its stack counts only if it has not
+    // run while that was read.
+    std::uint64_t runs = 0, cpu = 0;
+    if (t->has_schedule) {
+      if (!read_schedule(tid, *t, runs, cpu)) continue;
+      if (runs != t->runs) {
+        t->runs = runs;
+        t->cpu = cpu;
+        begin_sleep(tid, *t, clock::now());
+      }
+      if (!t->is_asleep || !t->entry) continue;
+    }
+    stack_pages_.forget();
     t->stack = unwinder_.unwind(t->entry->sp, t->entry->pc);
-    t->has_stack = true;
+    t->has_stack = !t->has_schedule || (read_schedule(tid, *t, runs, cpu) && runs == t->runs);
+    if (!t->has_stack) t->stack = {};
     frames += t->stack.pc.size();
     progress_++;
-    // A stack has many pages, and those of other threads are others.
-    if (frames % 256 < 8) stack_pages_.forget();
   }
 }
 
@@ -434,7 +446,7 @@ sighted_thread passes::sighted(pid_t tid, thread& t, clock::time_point now) {
   }
   to.has_entry = t.entry.has_value();
   to.key = t.key;
-  to.waited = std::chrono::duration<double>(now - t.since).count();
+  to.waited = std::max(0.0, std::chrono::duration<double>(now - t.since).count());
   if (t.entry) {
     to.entry = *t.entry;
     to.descriptor = descriptor_of(*t.entry);
@@ -461,14 +473,14 @@ sighting passes::look() {
   std::vector<std::pair<pid_t, thread*>> asleep;
   for (auto& [tid, t] : threads_)
     if (t.is_asleep) asleep.emplace_back(tid, &t);
+  if (reads_memory_) read_stacks(s, asleep);
   std::unordered_map<std::uint32_t, std::pair<futex_words, bool>> words;  // by key
   for (const auto& [tid, t] : asleep) {
-    if (t->key == 0 || !is_futex_wait(*t->entry) || words.contains(t->key)) continue;
+    if (!t->is_asleep || !t->entry || t->key == 0 || !is_futex_wait(*t->entry) || words.contains(t->key)) continue;
     auto& [w, any] = words[t->key];
     w = words_at(t->entry->arguments[0], any);
     progress_++;
   }
-  if (reads_memory_) read_stacks(s, asleep);
   for (const pid_t tid : order_)
     if (const auto at = threads_.find(tid); at != threads_.end()) s.threads.push_back(sighted(tid, at->second, now));
   // The second reading: runs, calls, words.
@@ -493,9 +505,9 @@ sighting passes::look() {
                               entry->arguments == to.entry.arguments && entry->sp == to.entry.sp &&
                               entry->pc == to.entry.pc;
     const auto of = same.find(to.key);
-    to.is_confirmed = has_runs && is_same_call && (of == same.end() || of->second);
-    // A stack that was read while the thread ran is not its stack.
-    to.has_stack = t.has_stack && has_runs && is_same_call;
+    const bool has_same_words = of != same.end() ? of->second : !is_futex_wait(to.entry);
+    to.is_confirmed = has_runs && is_same_call && has_same_words;
+    to.has_stack = t.has_stack;
     if (to.has_stack) to.stack = t.stack;
     progress_++;
   }
