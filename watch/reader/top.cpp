@@ -178,7 +178,8 @@ std::string machine_text() {
 c_library libc_in(const std::vector<std::string>& files, std::string& text) {
   for (const std::string& path : files) {
     const std::string_view name = support::file_name(path);
-    if (name.starts_with("ld-musl") || name.starts_with("libc.musl")) return text = "musl", c_library::musl;
+    if (name.starts_with("ld-musl") || name.starts_with("libc.musl") || name == "libc.so")
+      return text = "musl", c_library::musl;
     if (!name.starts_with("libc.so.6") && !name.starts_with("libc-2.")) continue;
     // The same file as this command's has its version.
     const std::string own = support::content_of(AT_FDCWD, "/proc/self/maps");

@@ -518,8 +518,12 @@ void assemble(const sighting& s, look_names& names, const look_subject& subject,
 }
 
 const frame* own_place(const stack& s) {
+  const auto is_of_rust = [](const frame& f) {
+    return f.function.find("3std3sys") != std::string::npos || f.function.find("std::sys::") != std::string::npos;
+  };
   for (const frame& f : s.frames)
-    if (!f.module.empty() && !is_passed_over(f.module) && !wait_of_function(f.function) && !is_of_a_library(f))
+    if (!f.module.empty() && !is_passed_over(f.module) && !wait_of_function(f.function) && !is_of_a_library(f) &&
+        !is_of_rust(f))
       return &f;
   // A lambda in a std::thread has a name of the library's.
   for (const frame& f : s.frames)

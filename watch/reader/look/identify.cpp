@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/process/running_process.hpp"
+
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13
 #endif
@@ -110,6 +112,16 @@ constexpr known_function of_runtimes[] = {
     {"futex::Condvar::wait", {condition, "Rust std", "", none}},
     {"futex::RwLock::read", {rwlock, "Rust std", "", reading}},
     {"futex::RwLock::write", {rwlock, "Rust std", "", writing}},
+    // The same with the names of newer compilers, which are not decoded.
+    {"4sync5mutex5futex", {mutex, "Rust std", "", none}},
+    {"4sync7condvar5futex", {condition, "Rust std", "", none}},
+    {"6RwLock14read_contended", {rwlock, "Rust std", "", reading}},
+    {"6RwLock15write_contended", {rwlock, "Rust std", "", writing}},
+    {"4sync4once5futex", {once, "Rust std", "", none}},
+    {"14thread_parking5futex", {awaited::futex, "Rust std", "a parked thread", none}},
+    {"usher::preload::mutex_operations", {mutex, "Usher", "", none}},
+    {"usher::preload::(anonymous namespace)::wait(pthread_cond_t", {condition, "Usher", "", none}},
+    {"usher::preload::(anonymous namespace)::wait(usher::v2::semaphore_core", {semaphore, "Usher", "", none}},
     {"futex::Once::", {once, "Rust std", "", none}},
     {"thread_parking::futex::Parker::park", {awaited::futex, "Rust std", "a parked thread", none}},
     {"parking_lot::raw_mutex::RawMutex::lock_slow", {mutex, "parking_lot", "", none}},
@@ -387,7 +399,12 @@ maybe by_words(const evidence& e, awaited what, std::optional<wanted_side> side)
   const bool is_musl = e.around.libc == c_library::musl;
   switch (what) {
     case mutex:
-      return is_musl ? musl_mutex(e) : glibc_mutex(e);
+      if (!is_musl)
+        if (maybe v = glibc_mutex(e)) return v;
+      // A static program does not say which library it has.
+      if (maybe v = e.around.libc != c_library::glibc ? musl_mutex(e) : maybe(); v && (is_musl || v->is_strong))
+        return v;
+      return {};
     case condition:
       return is_musl ? maybe() : glibc_condition(e);
     case semaphore:
@@ -408,6 +425,7 @@ maybe by_words(const evidence& e, awaited what, std::optional<wanted_side> side)
 struct named_frame {
   named_wait its;
   std::string function;
+  bool is_of_usher = false;  ///< the function is Usher's library's
 };
 
 /// The innermost known function, and the innermost one of a runtime above it, which tells more.
@@ -416,8 +434,8 @@ std::pair<std::optional<named_frame>, std::optional<named_frame>> known_function
   std::optional<named_frame> first, runtime;
   for (const frame& f : functions.first(std::min(functions.size(), deepest))) {
     if (const auto its = wait_of_function(f.function)) {
-      if (!first) first = {*its, f.function};
-      if (!runtime && *its->library != '\0') runtime = {*its, f.function};
+      if (!first) first = {*its, f.function, support::is_library_file(f.module)};
+      if (!runtime && *its->library != '\0') runtime = {*its, f.function, false};
     }
   }
   return {first, runtime};
@@ -483,7 +501,7 @@ verdict identify(const futex_call& call, const futex_words& words, const surroun
   const evidence e{call, words, around};
   const auto [first, runtime] = known_functions(functions);
   verdict v;
-  if (around.is_under_usher && !(first && *first->its.library != '\0') && !join_of(e)) {
+  if (around.is_under_usher && (!first || (first->is_of_usher && *first->its.library == '\0')) && !join_of(e)) {
     // The words of Usher's own locks are others: only the function tells.
     v.object = call.address;
     v.known_by = first ? fmt::format("function {}", shown(first->function)) : "futex call";

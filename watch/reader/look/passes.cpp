@@ -170,7 +170,8 @@ std::optional<kernel_entry> passes::read_call(pid_t tid, thread& t) {
     std::snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", pid_, tid);
     support::owned_descriptor file(open(path, O_RDONLY | O_CLOEXEC));
     n = file.is_open() ? pread(file.get(), text, sizeof text, 0) : -1;
-    if (n < 0 && (errno == EPERM || errno == EACCES || errno == ENOENT)) shows_no_calls_ = errno != ENOENT || !has_calls_;
+    if (n < 0 && (errno == EPERM || errno == EACCES || errno == ENOENT))
+      shows_no_calls_ = errno != ENOENT || !has_calls_;
     if (n > 0 && kept_ < most_kept_) {
       kept_++;
       t.call = std::move(file);
