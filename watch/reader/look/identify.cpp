@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/process/running_process.hpp"
+#include "watch/reader/judge/stat_quantities.hpp"
 
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13
@@ -389,8 +390,10 @@ maybe musl_semaphore(const evidence& e) {
   v.library = "musl";
   v.object = e.call.address;
   if (const auto value = e.words.at(0)) {
-    v.is_free = (*value & 0x7fffffff) != 0;
-    v.seen = fmt::format("value {}", *value & 0x7fffffff);
+    // Older versions have -1 while threads wait, newer ones the highest bit.
+    const std::uint32_t credits = *value == ~0u ? 0 : *value & 0x7fffffff;
+    v.is_free = credits != 0;
+    v.seen = fmt::format("value {}", credits);
   }
   return v;
 }
@@ -442,7 +445,7 @@ std::pair<std::optional<named_frame>, std::optional<named_frame>> known_function
 }
 
 std::string shown(const std::string& function) {
-  return function.substr(0, function.find('('));
+  return short_name(function);
 }
 
 verdict plain_futex(const evidence& e, const char* known_by) {
