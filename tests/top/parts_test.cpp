@@ -12,8 +12,8 @@
 
 #include "support/text/utf8.hpp"
 #include "watch/reader/judge/stat_quantities.hpp"
-#include "watch/reader/look/assemble.hpp"
 #include "watch/reader/look/identify.hpp"
+#include "watch/reader/look/look_assembly.hpp"
 #include "watch/reader/look/look_names.hpp"
 #include "watch/reader/look/sighting.hpp"
 #include "watch/reader/print/top_json.hpp"

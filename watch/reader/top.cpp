@@ -40,7 +40,7 @@
 #include "watch/reader/attach/running.hpp"
 #include "watch/reader/attach/standing_deadlocks.hpp"
 #include "watch/reader/judge/stat_quantities.hpp"
-#include "watch/reader/look/assemble.hpp"
+#include "watch/reader/look/look_assembly.hpp"
 #include "watch/reader/look/look_names.hpp"
 #include "watch/reader/look/looker.hpp"
 #include "watch/reader/print/top_json.hpp"

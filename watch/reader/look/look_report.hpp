@@ -1,5 +1,5 @@
 // What `usher top` says about a process that it looked at from outside: the model that top_text.hpp and top_json.hpp
-// write, and that a screen may draw. assemble.hpp makes it from the sightings of the passes and from names.
+// write, and that a screen may draw. look_assembly.hpp makes it from the sightings of the passes and from names.
 //
 // "At least" is meant wherever a time is: a wait is known from the first pass that saw it.
 #pragma once

@@ -1,4 +1,4 @@
-#include "watch/reader/look/assemble.hpp"
+#include "watch/reader/look/look_assembly.hpp"
 
 #include <fmt/format.h>
 
