@@ -465,28 +465,10 @@ sighted_thread passes::sighted(pid_t tid, thread& t, clock::time_point now) {
   return to;
 }
 
-sighting passes::look() {
-  sighting s;
-  pass();
-  stack_pages_.forget();
-  if (reads_memory_) refresh_maps();
-  const auto now = clock::now();
-  std::vector<std::pair<pid_t, thread*>> asleep;
-  for (auto& [tid, t] : threads_)
-    if (t.is_asleep) asleep.emplace_back(tid, &t);
-  if (reads_memory_) read_stacks(s, asleep);
-  std::unordered_map<std::uint32_t, std::pair<futex_words, bool>> words;  // by key
-  for (const auto& [tid, t] : asleep) {
-    if (!t->is_asleep || !t->entry || t->key == 0 || !is_futex_wait(*t->entry) || words.contains(t->key)) continue;
-    auto& [w, any] = words[t->key];
-    w = words_at(t->entry->arguments[0], any);
-    progress_++;
-  }
-  for (const pid_t tid : order_)
-    if (const auto at = threads_.find(tid); at != threads_.end()) s.threads.push_back(sighted(tid, at->second, now));
-  // The second reading: runs, calls, words.
+/// The second reading: runs, calls, words. `words`: those of the first, by key.
+void passes::confirm(sighting& s, const first_words& words) {
   std::unordered_map<std::uint32_t, bool> same;
-  for (auto& [k, first] : words) {
+  for (const auto& [k, first] : words) {
     bool any = false;
     const futex_words again = words_at(keys_[k - 1].seen.entry.arguments[0], any);
     same[k] = first.second && any && first.first.at(0) == again.at(0) && first.first == again;
@@ -512,6 +494,41 @@ sighting passes::look() {
     if (to.has_stack) to.stack = t.stack;
     progress_++;
   }
+}
+
+/// All addresses of the stacks and keys get their modules, so that names can be looked for.
+void passes::add_modules(sighting& s) {
+  for (const sighted_thread& t : s.threads)
+    for (const std::uint64_t pc : t.stack.pc) maps_.module_at(pc - 1);
+  for (const sighted_key& k : s.keys) {
+    for (const std::uint64_t pc : k.stack.pc) maps_.module_at(pc - 1);
+    if (is_futex_wait(k.entry)) maps_.module_at(k.entry.arguments[0]);
+  }
+  s.modules = maps_.modules();
+  for (const std::string& p : maps_.paths())
+    if (p.starts_with('/') && s.files.size() < 1024) s.files.push_back(p);
+}
+
+sighting passes::look() {
+  sighting s;
+  pass();
+  stack_pages_.forget();
+  if (reads_memory_) refresh_maps();
+  const auto now = clock::now();
+  std::vector<std::pair<pid_t, thread*>> asleep;
+  for (auto& [tid, t] : threads_)
+    if (t.is_asleep) asleep.emplace_back(tid, &t);
+  if (reads_memory_) read_stacks(s, asleep);
+  first_words words;
+  for (const auto& [tid, t] : asleep) {
+    if (!t->is_asleep || !t->entry || t->key == 0 || !is_futex_wait(*t->entry) || words.contains(t->key)) continue;
+    auto& [w, any] = words[t->key];
+    w = words_at(t->entry->arguments[0], any);
+    progress_++;
+  }
+  for (const pid_t tid : order_)
+    if (const auto at = threads_.find(tid); at != threads_.end()) s.threads.push_back(sighted(tid, at->second, now));
+  confirm(s, words);
   for (key& k : keys_) {
     k.seen.unchanged = k.has_word ? std::chrono::duration<double>(now - k.word_since).count() : 0;
     s.keys.push_back(k.seen);
@@ -525,16 +542,7 @@ sighting passes::look() {
   s.shows_no_memory = shows_no_memory_;
   s.has_ended = has_ended_;
   s.is_inside = is_inside_;
-  // All addresses of the stacks and keys get their modules, so that names can be looked for.
-  for (const sighted_thread& t : s.threads)
-    for (const std::uint64_t pc : t.stack.pc) maps_.module_at(pc - 1);
-  for (const sighted_key& k : s.keys) {
-    for (const std::uint64_t pc : k.stack.pc) maps_.module_at(pc - 1);
-    if (is_futex_wait(k.entry)) maps_.module_at(k.entry.arguments[0]);
-  }
-  s.modules = maps_.modules();
-  for (const std::string& p : maps_.paths())
-    if (p.starts_with('/') && s.files.size() < 1024) s.files.push_back(p);
+  add_modules(s);
   return s;
 }
 

@@ -68,6 +68,11 @@ class passes {
   };
   using key_id = std::tuple<std::int64_t, std::uint64_t, std::uint64_t>;
 
+  /// Of futexes, by key: the words, and whether any could be read.
+  using first_words = std::unordered_map<std::uint32_t, std::pair<futex_words, bool>>;
+
+  void confirm(sighting& s, const first_words& words);
+  void add_modules(sighting& s);
   void list_threads();
   void give_back(const thread& t);
   std::optional<kernel_entry> read_call(pid_t tid, thread& t);
