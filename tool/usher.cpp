@@ -21,6 +21,7 @@ constexpr const char* examples = R"(Examples:
   usher run --lock twa -- ./server  run it under another one
   usher try -- ./bench              find out which lock suits a program
   usher stat -- ./server            find out which mutex is hot, and why
+  usher top 1234                    show what the threads of a process wait for
   usher diff old.json new.json      find out what became hotter, from two recordings
   usher status 1234                 show the lock of a running process
   usher check twa                   look for mistakes in a lock
@@ -60,6 +61,7 @@ std::vector<usher::support::subcommand> usher::support::subcommands(CLI::App& ap
                                  tool::status(app),
                                  check::command::check(app),
                                  tool::carried_out_by(recorder, app, "stat", stat_summary, true),
+                                 tool::carried_out_by(recorder, app, "top", top_summary),
                                  tool::carried_out_by(recorder, app, "diff", diff_summary),
                                  tool::carried_out_by(recorder, app, "report", report_summary),
                                  tool::carried_out_by(simulator, app, "record", record_summary, true),

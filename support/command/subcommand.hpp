@@ -30,6 +30,7 @@ std::vector<subcommand> subcommands(CLI::App& app);
 
 // Summaries of the subcommands of other executables, for `usher --help`.
 inline constexpr const char* stat_summary = "Show which mutexes are hot, with holders and waiters";
+inline constexpr const char* top_summary = "Show what the threads of a running process wait for";
 inline constexpr const char* diff_summary = "Compare two recordings of usher stat: what became hotter";
 inline constexpr const char* report_summary = "Make a page of results, to read in a browser or to send";
 inline constexpr const char* record_summary = "Record what threads do with their locks, for predictions";

@@ -28,13 +28,15 @@ struct registers {
   void forget(unsigned i) { known &= ~(std::uint64_t{1} << i); }
 };
 
-/// A module's unwind tables. Memory outside of [low, high) is not read.
-struct tables {
+/// A module's unwind tables. Memory outside of [low, high) is not read. `Memory` has
+/// bool read(address, T& value); its addresses need not be those of this process.
+template <class Memory>
+struct tables_in {
   static constexpr std::uintptr_t reach = 0x7fffffff;  ///< range of the 32-bit distances from the header
 
   /// `begin` and `end` bound the module. If its segments are not adjacent, its tables may lie outside: then `low` and
   /// `high` are wide bounds, and `memory` checks each page.
-  tables(std::uintptr_t header, readable_memory* memory, std::uintptr_t begin, std::uintptr_t end)
+  tables_in(std::uintptr_t header, Memory* memory, std::uintptr_t begin, std::uintptr_t end)
       : header(header), memory(memory) {
     const bool inside = header >= begin && header < end;
     low = inside ? begin : header > reach ? header - reach : 0;
@@ -42,9 +44,10 @@ struct tables {
   }
 
   std::uintptr_t header;  ///< address of .eh_frame_hdr
-  readable_memory* memory;
+  Memory* memory;
   std::uintptr_t low, high;
 };
+using tables = tables_in<readable_memory>;
 
 /// Rules that compute the caller's registers from the callee's.
 struct frame_rules {
@@ -61,9 +64,10 @@ struct frame_rules {
 };
 
 /// Reads values from [at, end). A value beyond the end, or in memory that cannot be read, is zero and clears `ok`.
+template <class Memory>
 class table_reader {
  public:
-  table_reader(const tables& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
+  table_reader(const tables_in<Memory>& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
     if (at < in.low || end > in.high || at > end) fail();
   }
 
@@ -118,7 +122,7 @@ class table_reader {
     return base + value;
   }
 
-  const tables& in() const { return in_; }
+  const tables_in<Memory>& in() const { return in_; }
 
  private:
   std::uint64_t bits(unsigned& shift) {
@@ -131,17 +135,18 @@ class table_reader {
     }
   }
 
-  const tables& in_;
+  const tables_in<Memory>& in_;
 };
 
 /// The fields of a frame description entry (FDE) and of its common information entry (CIE), without their instructions.
 class frame_entry {
  public:
   /// Reads the FDE at `fde`. False if it does not cover `address`.
-  bool read(const tables& in, std::uintptr_t fde, std::uint64_t address) {
-    table_reader r = record(in, fde);
+  template <class Memory>
+  bool read(const tables_in<Memory>& in, std::uintptr_t fde, std::uint64_t address) {
+    table_reader<Memory> r = record(in, fde);
     const std::uintptr_t field = r.at;
-    const auto back = r.get<std::uint32_t>();
+    const auto back = r.template get<std::uint32_t>();
     if (!r.ok || back == 0 || back > field || !read_common(in, field - back)) return false;
     begin = r.pointer(pointers_);
     const std::uint64_t size = r.pointer(pointers_ & 0x0f);
@@ -159,45 +164,47 @@ class frame_entry {
   std::uintptr_t common_from = 0, common_to = 0, from = 0, to = 0;  ///< bounds of the CIE's and the FDE's instructions
 
  private:
-  static table_reader record(const tables& in, std::uintptr_t at) {
-    table_reader r(in, at, in.high);
-    const auto size = r.get<std::uint32_t>();
+  template <class Memory>
+  static table_reader<Memory> record(const tables_in<Memory>& in, std::uintptr_t at) {
+    table_reader<Memory> r(in, at, in.high);
+    const auto size = r.template get<std::uint32_t>();
     if (size == 0 || size > r.end - r.at) r.fail();  // also for records with a 64-bit length: modules are smaller
     r.end = r.at + size;
     if (!r.ok) r.end = r.at;
     return r;
   }
 
-  bool read_common(const tables& in, std::uintptr_t cie) {
-    table_reader r = record(in, cie);
-    const auto id = r.get<std::uint32_t>();
-    const auto version = r.get<std::uint8_t>();
+  template <class Memory>
+  bool read_common(const tables_in<Memory>& in, std::uintptr_t cie) {
+    table_reader<Memory> r = record(in, cie);
+    const auto id = r.template get<std::uint32_t>();
+    const auto version = r.template get<std::uint8_t>();
     char letters[8] = {};
     for (char& c : letters) {
-      c = r.get<char>();
+      c = r.template get<char>();
       if (c == 0) break;
     }
     if (id != 0 || (version != 1 && version != 3) || letters[7] != 0) return false;
     code_align = r.uleb();
     data_align = r.sleb();
-    if ((version == 1 ? r.get<std::uint8_t>() : r.uleb()) != machine::return_column) return false;
+    if ((version == 1 ? r.template get<std::uint8_t>() : r.uleb()) != machine::return_column) return false;
     augmented_ = letters[0] == 'z';
     if (augmented_) {
       const std::uint64_t size = r.uleb();
       const std::uintptr_t after = r.at + size;
       for (const char* c = letters + 1; *c != 0; c++) {
         if (*c == 'R')
-          pointers_ = r.get<std::uint8_t>();
+          pointers_ = r.template get<std::uint8_t>();
         else if (*c == 'L')
-          r.get<std::uint8_t>();
+          r.template get<std::uint8_t>();
         else if (*c == 'P')
-          r.pointer(r.get<std::uint8_t>() & 0x0f);  // skips the personality routine
+          r.pointer(r.template get<std::uint8_t>() & 0x0f);  // skips the personality routine
         else if (*c == 'S')
           interrupted = true;
         else if (!machine::signs_returns || (*c != 'B' && *c != 'G'))  // AArch64: B is the second key, G tagged memory
           return false;
       }
-      if (size > tables::reach || after < r.at) return false;
+      if (size > tables_in<Memory>::reach || after < r.at) return false;
       r.skip(after - r.at);
     } else if (letters[0] != 0) {
       return false;
@@ -223,9 +230,12 @@ struct rule_room {
 };
 
 /// Executes the instructions of a frame entry up to an address.
+template <class Memory>
 class rule_program {
+  using table_reader = recorder::table_reader<Memory>;
+
  public:
-  rule_program(const tables& in, rule_room& room) : in_(in), entry_(room.entry), room_(room) {}
+  rule_program(const tables_in<Memory>& in, rule_room& room) : in_(in), entry_(room.entry), room_(room) {}
 
   bool run(std::uint64_t address) {
     frame_rules& rules = room_.rules;
@@ -257,7 +267,7 @@ class rule_program {
     const auto set = [&](unsigned i, frame_rules::how how, std::int64_t value) { set_rule(r, rules, i, how, value); };
     const auto set_cfa = [&](unsigned i, std::int64_t offset) { set_cfa_offset(r, rules, i, offset); };
     const auto expression = [&] { return skip_expression(r); };
-    const auto op = r.get<std::uint8_t>();
+    const auto op = r.template get<std::uint8_t>();
     const unsigned low = op & 0x3f;
     switch (op < 0x40 ? op : op & 0xc0) {  // clang-format off
       case 0x40: location_ += low * entry_.code_align; break;                                 // advance_loc
@@ -265,9 +275,9 @@ class rule_program {
       case 0xc0: restore(rules, low); break;                                                  // restore
       case 0x00: break;                                                                       // nop
       case 0x01: location_ = r.pointer(entry_.pointers_); break;                              // set_loc
-      case 0x02: location_ += r.get<std::uint8_t>() * entry_.code_align; break;               // advance_loc1
-      case 0x03: location_ += r.get<std::uint16_t>() * entry_.code_align; break;              // advance_loc2
-      case 0x04: location_ += r.get<std::uint32_t>() * entry_.code_align; break;              // advance_loc4
+      case 0x02: location_ += r.template get<std::uint8_t>() * entry_.code_align; break;               // advance_loc1
+      case 0x03: location_ += r.template get<std::uint16_t>() * entry_.code_align; break;              // advance_loc2
+      case 0x04: location_ += r.template get<std::uint32_t>() * entry_.code_align; break;              // advance_loc4
       case 0x05: { const auto i = number(); set(i, frame_rules::at_offset, scaled()); break; }         // offset_extended
       case 0x06: restore(rules, number()); break;                                             // restore_extended
       case 0x07: set(number(), frame_rules::undefined, 0); break;                             // undefined
@@ -327,7 +337,7 @@ class rule_program {
     return true;
   }
 
-  const tables& in_;
+  const tables_in<Memory>& in_;
   const frame_entry& entry_;
   rule_room& room_;
   std::uint64_t location_ = 0;
@@ -335,20 +345,21 @@ class rule_program {
 };
 
 /// Searches the sorted table for the only FDE that may cover the address. Returns 0 if there is none.
-[[gnu::cold, gnu::noinline]] inline std::uintptr_t find_entry(const tables& in, std::uint64_t address) {
+template <class Memory>
+[[gnu::cold, gnu::noinline]] inline std::uintptr_t find_entry(const tables_in<Memory>& in, std::uint64_t address) {
   // .eh_frame_hdr contains: the version (1); a 4-byte pointer to .eh_frame; the number of rows as udata4; rows of two
   // sdata4, the distances of the code and of its FDE from the header.
-  table_reader head(in, in.header, in.high);
-  const auto version = head.get<std::uint8_t>(), frames = head.get<std::uint8_t>();
-  const auto numbers = head.get<std::uint8_t>(), rows = head.get<std::uint8_t>();
+  table_reader<Memory> head(in, in.header, in.high);
+  const auto version = head.template get<std::uint8_t>(), frames = head.template get<std::uint8_t>();
+  const auto numbers = head.template get<std::uint8_t>(), rows = head.template get<std::uint8_t>();
   head.skip(4);
-  std::uint32_t after = head.get<std::uint32_t>(), first = 0;
+  std::uint32_t after = head.template get<std::uint32_t>(), first = 0;
   if (!head.ok || version != 1 || ((frames & 0x0f) != 0x3 && (frames & 0x0f) != 0xb) || numbers != 0x03 ||
       rows != 0x3b || after > (in.high - head.at) / 8)
     return 0;
   const auto field = [&](std::uint64_t offset) {
-    table_reader r(in, head.at + offset, in.high);
-    return in.header + std::uintptr_t(std::intptr_t{r.get<std::int32_t>()});
+    table_reader<Memory> r(in, head.at + offset, in.high);
+    return in.header + std::uintptr_t(std::intptr_t{r.template get<std::int32_t>()});
   };
   while (first < after) {
     const std::uint32_t middle = first + (after - first) / 2;
@@ -361,17 +372,20 @@ class rule_program {
 }
 
 /// Sets room.rules to the rules at an address. False if the tables have none, or unsupported ones.
-[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, rule_room& room) {
+template <class Memory>
+[[gnu::cold, gnu::noinline]] inline bool find_rules(const tables_in<Memory>& in, std::uint64_t address,
+                                                    rule_room& room) {
   const std::uintptr_t fde = find_entry(in, address);
   ::new (&room.entry) frame_entry;
   return fde != 0 && room.entry.read(in, fde, address) && rule_program(in, room).run(address);
 }
 
 /// Evaluates one DWARF expression (DWARF 5, 2.5).
+template <class Tables, class Memory>
 class expression_machine {
  public:
   /// The expression lies at distance `where` from the tables' header, and may read `memory`.
-  expression_machine(const tables& in, std::int32_t where, const registers& from, readable_memory& memory,
+  expression_machine(const tables_in<Tables>& in, std::int32_t where, const registers& from, Memory& memory,
                      rule_room& room)
       : r_(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high),
         from_(from),
@@ -387,7 +401,7 @@ class expression_machine {
   bool run(const std::uint64_t* first, std::uint64_t& result) {
     if (first != nullptr) push(*first);
     for (unsigned steps = 0; r_.more(); steps++)
-      if (steps == longest || !execute(r_.get<std::uint8_t>())) return false;
+      if (steps == longest || !execute(r_.template get<std::uint8_t>())) return false;
     if (!r_.ok || depth_ == 0) return false;
     result = stack_[depth_ - 1];
     return true;
@@ -402,19 +416,19 @@ class expression_machine {
     if (op >= 0x70 && op <= 0x8f) return push_register(op - 0x70u), true;  // breg0 …
     switch (op) {  // clang-format off
       case 0x06: dereference(); break;                                            // deref
-      case 0x08: push(r_.get<std::uint8_t>()); break;                             // const1u …
-      case 0x09: push(std::uint64_t(std::int64_t{r_.get<std::int8_t>()})); break;
-      case 0x0a: push(r_.get<std::uint16_t>()); break;
-      case 0x0b: push(std::uint64_t(std::int64_t{r_.get<std::int16_t>()})); break;
-      case 0x0c: push(r_.get<std::uint32_t>()); break;
-      case 0x0d: push(std::uint64_t(std::int64_t{r_.get<std::int32_t>()})); break;
-      case 0x0e: case 0x0f: push(r_.get<std::uint64_t>()); break;
+      case 0x08: push(r_.template get<std::uint8_t>()); break;                             // const1u …
+      case 0x09: push(std::uint64_t(std::int64_t{r_.template get<std::int8_t>()})); break;
+      case 0x0a: push(r_.template get<std::uint16_t>()); break;
+      case 0x0b: push(std::uint64_t(std::int64_t{r_.template get<std::int16_t>()})); break;
+      case 0x0c: push(r_.template get<std::uint32_t>()); break;
+      case 0x0d: push(std::uint64_t(std::int64_t{r_.template get<std::int32_t>()})); break;
+      case 0x0e: case 0x0f: push(r_.template get<std::uint64_t>()); break;
       case 0x10: push(r_.uleb()); break;
       case 0x11: push(std::uint64_t(r_.sleb())); break;
       case 0x12: push(pick(0)); break;                                            // dup
       case 0x13: pop(); break;                                                    // drop
       case 0x14: push(pick(1)); break;                                            // over
-      case 0x15: push(pick(r_.get<std::uint8_t>())); break;                       // pick
+      case 0x15: push(pick(r_.template get<std::uint8_t>())); break;                       // pick
       case 0x16: { const auto b = pop(), a = pop(); push(b); push(a); break; }    // swap
       case 0x1f: push(-pop()); break;                                             // neg
       case 0x20: push(~pop()); break;                                             // not
@@ -468,16 +482,16 @@ class expression_machine {
     memory_.read(pop(), value) ? push(value) : r_.fail();
   }
   void jump(bool taken) {
-    const std::intptr_t distance = r_.get<std::int16_t>();
+    const std::intptr_t distance = r_.template get<std::int16_t>();
     const std::uintptr_t to = r_.at + std::uintptr_t(distance);
     if (!taken) return;
     if (to < begin_ || to > r_.end) return r_.fail();
     r_.at = to;
   }
 
-  table_reader r_;
+  table_reader<Tables> r_;
   const registers& from_;
-  readable_memory& memory_;
+  Memory& memory_;
   std::uintptr_t begin_ = 0;
   std::uint64_t* stack_;
   unsigned depth_ = 0;
@@ -485,9 +499,10 @@ class expression_machine {
 
 /// Evaluates the expression at distance `where` from the tables' header. Unless `first` is null, *first is pushed
 /// before. The expression may read `memory`.
-[[gnu::cold, gnu::noinline]] inline bool evaluate(const tables& in, std::int32_t where, const registers& from,
-                                                  const std::uint64_t* first, readable_memory& memory, rule_room& room,
-                                                  std::uint64_t& result) {
+template <class Tables, class Memory>
+[[gnu::cold, gnu::noinline]] inline bool evaluate(const tables_in<Tables>& in, std::int32_t where,
+                                                  const registers& from, const std::uint64_t* first, Memory& memory,
+                                                  rule_room& room, std::uint64_t& result) {
   return expression_machine(in, where, from, memory, room).run(first, result);
 }
 
