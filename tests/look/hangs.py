@@ -133,7 +133,8 @@ PYTHON = [Case("python-lock", ("futex", "mutex", "semaphore"), ".*(lock|PyMutex|
                needs=("PyThread_acquire_lock_timed", "_PyMutex_LockTimed", "_PySemaphore_Wait", "_PyParkingLot_Park"), other_waiters=True)]
 # musl: the words of a normal mutex, of a read-write lock and of a joined thread do not name their holder.
 OF_MUSL = {"mutex-normal": {"holder": "none", "row": True}, "mutex-recursive": {"row": True}, "condition-wait": {"row": True},
-           "semaphore": {"row": True}, "mutex-shared": {"holder": "none"}, "rwlock-reader": {"holder": "none"}, "join": {"holder": "none"}}
+           "semaphore": {"row": True}, "mutex-shared": {"holder": "none"}, "rwlock-reader": {"holder": "none"}, "join": {"holder": "none"},
+           **{name: {"kind": "recursive"} for name in ("deadlock-2", "deadlock-3", "chain")}}
 NOT_OF_MUSL = ("crowd", "mutex-adaptive", "lost-wakeup", "deadlock-self", "condition-relock")
 # Not known so far to be possible: (variant, case). The reason stands beside each.
 INCOMPLETE = {
