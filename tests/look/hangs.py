@@ -133,11 +133,12 @@ PYTHON = [Case("python-lock", ("futex", "mutex", "semaphore"), ".*(lock|PyMutex|
                needs=("PyThread_acquire_lock_timed", "_PyMutex_LockTimed", "_PySemaphore_Wait", "_PyParkingLot_Park"), other_waiters=True)]
 # musl: the words of a normal mutex, of a read-write lock and of a joined thread do not name their holder.
 OF_MUSL = {"mutex-normal": {"holder": "none", "row": True}, "mutex-recursive": {"row": True}, "condition-wait": {"row": True},
-           "semaphore": {"row": True}, "mutex-shared": {"holder": "none"}, "rwlock-reader": {"holder": "none"}, "join": {"holder": "none"}}
+           "semaphore": {"row": True}, "mutex-shared": {"holder": "none"}, "rwlock-reader": {"holder": "none"}, "join": {"holder": "none"},
+           **{name: {"kind": "recursive"} for name in ("deadlock-2", "deadlock-3", "chain")}}
 NOT_OF_MUSL = ("crowd", "mutex-adaptive", "lost-wakeup", "deadlock-self", "condition-relock")
 # Not known so far to be possible: (variant, case). The reason stands beside each.
 INCOMPLETE = {
-    ("go", "go-channel"): "the object is in the goroutine, which no word of the thread leads to",
+    ("go", "go-channel"): "goroutines are not read, only threads",
     ("go", "go-mutex"): "as go-channel",
 }
 
@@ -146,6 +147,10 @@ INCOMPLETE = {
 
 class LeftOut(Exception):
     """A tool is missing; the text says which."""
+
+
+class NotMade(Exception):
+    """A program could not be compiled."""
 
 
 @dataclass
@@ -169,7 +174,7 @@ class Maker:
         with self.mutex:
             if name not in self.done:
                 self.done[name] = self.compile(tool, words if has_own_output else [*words, "-o", str(self.folder / name)], env)
-        if isinstance(self.done[name], LeftOut):
+        if self.done[name]:
             raise self.done[name]
         return str(self.folder / name)
 
@@ -177,9 +182,14 @@ class Maker:
     def compile(tool, words, env):
         if not shutil.which(tool):
             return LeftOut(f"no {tool}")
-        done = subprocess.run([tool, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=300, check=False, cwd=look.SOURCES, env={**os.environ, **(env or {})})
-        return None if done.returncode == 0 else LeftOut(f"{tool} failed: {' '.join((done.stderr or done.stdout).split())[:200]}")
+        try:
+            done = subprocess.run([tool, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=300, check=False, cwd=look.SOURCES, env={**os.environ, **(env or {})})
+        except subprocess.TimeoutExpired as late:
+            return NotMade(str(late))
+        said = f"{tool}: {' '.join((done.stderr or done.stdout).split())[:200]}"
+        # Only cargo may fail for a reason that is not ours: it loads crates.
+        return None if done.returncode == 0 else LeftOut(said) if tool == "cargo" else NotMade(said)
 
     def c(self, name, source, *more, compiler="cc"):
         return self.make(name, compiler, "-std=gnu11", "-O2", "-g", source, *more, "-pthread")
@@ -370,6 +380,8 @@ def start(variant, case):
         command = variant.command(case.name)
     except LeftOut as why:
         return Running(variant, case, None, f"left out: {why}")
+    except NotMade as why:
+        return Running(variant, case, None, f"the program cannot be made: {why}")
     popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
                              env={**os.environ, **variant.env})
     return Running(variant, case, popen)

@@ -105,8 +105,8 @@ def false_holders(report, truth, began, ended):
     return found
 
 
-def errors_of(done, truth):
-    """Returns what is wrong with one look."""
+def errors_of(done, is_alive, truth):
+    """Returns what is wrong with one look. `is_alive`: the process lived after it."""
     if done.trouble and not (done.trouble == "no report" and done.status > 0):
         return [done.trouble]
     found = [f"page: {e}" for e in look.errors_of_page(done.page)]
@@ -116,6 +116,8 @@ def errors_of(done, truth):
         # A process may end before it is looked at: one line that says so is right.
         if done.status not in (1, 2) or len(done.error.strip().splitlines()) != 1:
             found.append(f"status {done.status}, not with one line: {done.error[:200]!r}")
+        elif is_alive and "ended" in done.error:
+            found.append(f"the process has not ended: {done.error.strip()!r}")
     if done.report is not None:
         found += false_holders(done.report, truth, done.began, done.ended)
     return found
@@ -162,14 +164,15 @@ def look_at_one(top, program, seed, looks, schema):
             return [([f"seed {seed}: the program does not start"], 0)]
         done = []
         for i in itertools.takewhile(lambda _: process.is_alive(), range(looks)):
-            done.append((i, look.look_at(top, process.popen.pid, DURATIONS[(seed + i) % len(DURATIONS)])))
+            one = look.look_at(top, process.popen.pid, DURATIONS[(seed + i) % len(DURATIONS)])
+            done.append((i, one, process.is_alive()))
         process.kill()
         truth = Truth.of(read_log(process.log))
     finally:
         process.close()
     results = []
-    for i, one in done:
-        errors = errors_of(one, truth)
+    for i, one, is_alive in done:
+        errors = errors_of(one, is_alive, truth)
         if one.report is not None and schema and i == 0:
             errors += [f"schema: {e.json_path}: {e.message[:100]}" for e in list(schema.iter_errors(one.report))[:2]]
         results.append(([f"seed {seed}, look {i}: {e}" for e in errors], len(list(holders(one.report))) if one.report else 0))

@@ -122,6 +122,17 @@ static void release(struct words* w) {
   if (atomic_exchange(&w->lock, 0) == 2) syscall(SYS_futex, &w->lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+/* The page was away: its words may still name `who` when it is back. */
+static void stop_naming(struct words* w, uint32_t who) {
+  while (sigsetjmp(on_fault, 1) != 0) sleep_us(1000);
+  may_fault = 1;
+  uint32_t owner = who, lock = who | FUTEX_WAITERS;
+  atomic_compare_exchange_strong(&w->owner, &owner, 0);
+  atomic_compare_exchange_strong(&w->lock, &lock, 0);
+  may_fault = 0;
+  note(named, w, who);
+}
+
 static uint32_t hold_us(void) {
   return random_below(8) == 0 ? 50000 + random_below(700000) : random_below(4000);
 }
@@ -131,15 +142,15 @@ static void lock_once(void) {
   volatile int is_named = 0;
   if (sigsetjmp(on_fault, 1) == 0) {
     may_fault = 1;
+    is_named = 1; /* take() may fault after it has written */
     if (take(w)) {
-      is_named = 1;
       sleep_us(hold_us());
       release(w);
-      is_named = 0;
     }
+    is_named = 0;
     may_fault = 0;
   }
-  if (is_named) note(named, w, id()); /* the page was away when it was to be unlocked */
+  if (is_named) stop_naming(w, id());
 }
 
 static void* locks(void* of) {
@@ -191,7 +202,7 @@ static void forge_once(void) {
     atomic_compare_exchange_strong(&w->lock, &still, 0);
   }
   may_fault = 0;
-  note(named, w, owner);
+  stop_naming(w, owner);
   note(named, w, owner & FUTEX_TID_MASK);
 }
 
@@ -342,7 +353,6 @@ static void execute_again(void) {
   for (int i = 0; i < 10000; i++) long_name[i] = "\x1b[1m<u>\n\xe2\x80\xae"[i % 11];
   char seed[32];
   snprintf(seed, sizeof seed, "%llu", strtoull(seed_text, NULL, 10) + 1000003);
-  note(executes, NULL, 0);
   execl("/proc/self/exe", long_name, seed, self[2], self[3], (char*)NULL);
   _exit(1);
 }
@@ -366,6 +376,7 @@ int main(int argc, char** argv) {
   sigaction(SIGSEGV, &on_fault_do, NULL);
   sigaction(SIGBUS, &on_fault_do, NULL);
   state = seed = strtoull(seed_text, NULL, 10) * 0x9e3779b97f4a7c15 + 1;
+  if (life != 0) note(executes, NULL, 0); /* until now the old threads ran */
   note(begins, NULL, id());
   make_slots(argv[3]);
   pthread_t thread;
