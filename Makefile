@@ -249,7 +249,7 @@ measure: build ## measure| uncontended cost, instructions, thread sweep (long)
 measure-waits: build ## measure| condition variables, semaphores (over an hour)
 	@python3 -m lab.costs.measure_waits --build $(BUILD) --out lab/results $(if $(ONLY),--only $(ONLY))
 
-bench-sim: build ## measure| CPU time of the simulator, against limits (a minute)
+bench-sim: build
 	@python3 tools/bench_sim.py --build $(BUILD)
 
 # arena and arena-sim resume an interrupted run. LOCKS=a,b MINUTES=30; arena also has POINTS=REGEX.

@@ -22,12 +22,7 @@ constexpr const char* examples = R"(Examples:
   usher try -- ./bench              find out which lock suits a program
   usher stat -- ./server            find out which mutex is hot, and why
   usher top 1234                    show what the threads of a process wait for
-  usher diff old.json new.json      find out what became hotter, from two recordings
   usher status 1234                 show the lock of a running process
-  usher check twa                   look for mistakes in a lock
-  usher predict usher.recording     predict what a recorded program would do
-  usher sim mutexbench              simulate a benchmark on another machine
-  usher bench mutexbench            run it on this one
 
 'usher help SUBCOMMAND' shows the details.)";
 
