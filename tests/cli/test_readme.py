@@ -2,16 +2,19 @@
 """Compares the samples of output in README.md and docs/*.md with what the commands print today. Output that depends
 only on this tree is compared exactly: `usher list`, the simulator's figures, the checker's table without its seconds.
 The output of a trial depends on the machine, so only its form is compared: any number may stand for a number. The words
-of the sample of `usher stat` are compared by tests/stat/rules_test.cpp. A command for which there is no comparison is
-an error.
+of the sample of `usher stat` are compared by tests/stat/rules_test.cpp. `usher top` looks at the program that the sample
+shows, top_hanging of tests/top; "…" in a sample stands for lines of the output. A command for which there is no
+comparison is an error.
 
-USHER_BIN is the command, USHER_LIB the library. Without usher_bench or usher_check beside it their samples are left out.
+USHER_BIN is the command, USHER_LIB the library. Without usher_bench, usher_check, or usher_stat and top_hanging beside it
+their samples are left out.
 """
 
 import os
 import re
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -19,8 +22,9 @@ import test_try
 
 TREE = Path(__file__).resolve().parents[2]
 USHER = Path(os.environ["USHER_BIN"])
-COMPONENTS = [name for name, program in (("simulator", "usher_bench"), ("checker", "usher_check"))
-              if (USHER.resolve().parent / program).exists()]
+COMPONENTS = [name for name, programs in (("simulator", ["usher_bench"]), ("checker", ["usher_check"]),
+                                          ("top", ["usher_stat", "top_hanging"]))
+              if all((USHER.resolve().parent / program).exists() for program in programs)]
 LIMIT = 300
 
 # A script in place of the program of README's trial. It makes lock calls and prints figures near those of the sample.
@@ -100,12 +104,28 @@ class Readme(unittest.TestCase):
             for sentence in line.split("; "):
                 self.assertIn(any_numbers(sentence.removesuffix(".")), output)
 
+    def look_at_a_hang(self, command, shown):
+        if "top" not in COMPONENTS:
+            return
+        wanted = [any_numbers(part) for part in "\n".join(shown).split("…")]
+        hanging = subprocess.Popen([USHER.resolve().parent / "top_hanging", "chain"], stdout=subprocess.DEVNULL)
+        try:
+            end = time.monotonic() + LIMIT
+            output = ""
+            while time.monotonic() < end and not all(part in output for part in wanted):  # its threads may not wait yet
+                output = any_numbers(self.run_it(re.sub(r"\d+$", str(hanging.pid), command)))
+            for part in wanted:
+                self.assertIn(part, output)
+        finally:
+            hanging.kill()
+            hanging.wait()
+
     def verdict(self, _, shown):
         self.assertTrue(shown[0].startswith("Verdict: "))
 
     COMPARISONS = ((r"usher list$", list_of_locks), (r"USHER_VERBOSE=1 usher run ", run_of_a_program), (r"USHER_LOCK=", prints_nothing),
                    (r"usher sim ", figures_of_the_simulator), (r"usher check ", table_of_the_checker), (r"usher try ", trial),
-                   (r"usher stat ", verdict))
+                   (r"usher stat ", verdict), (r"usher top \d+$", look_at_a_hang))
 
     def test_samples(self):
         found = list(samples())

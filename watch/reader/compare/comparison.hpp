@@ -20,7 +20,7 @@ namespace usher::reader {
 inline constexpr double confidence = 0.95;
 /// The standard deviation that is assumed from one run to the next, if one run of a side is given: a share of the object's
 /// waiting, and a part of the difference between A and B in the time that threads were ready and had no CPU, since a holder
-/// without a CPU lets others wait. Chosen after pairs of runs of one program (docs/diff.md).
+/// without a CPU lets others wait. Chosen after pairs of runs of one program (docs/watch.md).
 inline constexpr double between_runs = 0.05, between_ready = 0.5;
 /// Objects for which threads wait less than this share of their time on both sides are not judged, so that hundreds of
 /// quiet objects do not widen the intervals of the others. Chosen.
