@@ -20,8 +20,8 @@
 
 #include <gnu/libc-version.h>
 
-#include "lab/commands/call_cost.hpp"
 #include "lab/commands/bench_commands.hpp"
+#include "lab/commands/call_cost.hpp"
 #include "lab/recordings/assemble.hpp"
 #include "lab/recordings/file.hpp"
 #include "lab/recordings/stream_file.hpp"

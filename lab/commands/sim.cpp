@@ -17,8 +17,8 @@
 #include <variant>
 #include <vector>
 
-#include "lab/commands/calibrate.hpp"
 #include "lab/commands/bench_commands.hpp"
+#include "lab/commands/calibrate.hpp"
 #include "lab/commands/machine_from_lstopo.hpp"
 #include "lab/commands/machines.hpp"
 #include "lab/commands/validate.hpp"
