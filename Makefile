@@ -134,7 +134,7 @@ test-young: build
 	@cd $(BUILD) && python3 $(CURDIR)/tests/young/young.py ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error \
 	  -LE 'all-locks|long' -R '$(or $(TESTS),$(QUICK))' || [ $$? = 77 ]
 
-test-lab: build ## test| the simulator, benchmarks, predictions, and their programs
+test-lab: build ## test| simulator, benchmarks, predictions, programs
 	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -L $(LAB) -LE 'all-locks|long'
 
 test-long: build ## test| sanitizers, linking, a subproject, real programs

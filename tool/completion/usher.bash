@@ -3,9 +3,9 @@ _usher_value() {  # what completes the value of "SUBCOMMAND OPTION"
   case $1 in
     'run --lock' | 'stat --lock' | 'record --lock') echo lock ;;
     'run --rwlock' | 'try --rwlocks') echo pthread phase-fair bravo ;;
-    'run --cond-append' | 'run --sem-append' | 'try --budget' | 'try --rounds' | 'try --warmup' | 'try --seed' | 'try --metric' | 'try --before' | 'try --until' | 'try --ready' | 'try --timeout' | 'check --scenario' | 'check --threads' | 'check --executions' | 'check --seed' | 'check --replay' | 'check --differences' | 'check --programs' | 'check --acquisitions' | 'check --weaken-at' | 'check --jobs' | 'stat --top' | 'stat --duration' | 'stat --until' | 'stat --objects' | 'diff --fail-above' | 'diff --top' | 'record --threads-are' | 'record --windows' | 'record --length' | 'record --every' | 'record --events' | 'record --duration' | 'sim --seeds' | 'sim --jitter' | 'sim --ms' | 'sim --warm-up' | 'sim --set-machine' | 'sim --vary' | 'sim --others' | 'sim --jobs' | 'sim --threads' | 'sim --set' | 'sim --title' | 'sim --size' | 'sim --timeout' | 'sim --point' | 'sim --trace' | 'sim --seed' | 'sim validate --threads' | 'sim validate --set-machine' | 'sim validate --spin' | 'sim validate --seconds' | 'sim validate --rounds' | 'sim validate --seeds' | 'bench --rounds' | 'bench --seconds' | 'bench --threads' | 'bench --set' | 'bench --title' | 'bench --size' | 'bench --timeout' | 'bench --point' | 'predict --threads' | 'predict --halve' | 'predict --split' | 'predict --role' | 'predict --seeds' | 'predict --ms' | 'predict --set-machine' | 'predict --title' | 'predict --size' | 'predict --timeout' | 'predict --jobs' | 'predict --point') echo nothing ;;
+    'run --cond-append' | 'run --sem-append' | 'try --budget' | 'try --rounds' | 'try --warmup' | 'try --seed' | 'try --metric' | 'try --before' | 'try --until' | 'try --ready' | 'try --timeout' | 'check --scenario' | 'check --threads' | 'check --executions' | 'check --seed' | 'check --replay' | 'check --differences' | 'check --programs' | 'check --acquisitions' | 'check --weaken-at' | 'check --jobs' | 'stat --top' | 'stat --duration' | 'stat --until' | 'stat --objects' | 'top --batch' | 'top --period' | 'top --duration' | 'top --limit' | 'diff --fail-above' | 'diff --top' | 'record --threads-are' | 'record --windows' | 'record --length' | 'record --every' | 'record --events' | 'record --duration' | 'sim --seeds' | 'sim --jitter' | 'sim --ms' | 'sim --warm-up' | 'sim --set-machine' | 'sim --vary' | 'sim --others' | 'sim --jobs' | 'sim --threads' | 'sim --set' | 'sim --title' | 'sim --size' | 'sim --timeout' | 'sim --point' | 'sim --trace' | 'sim --seed' | 'sim validate --threads' | 'sim validate --set-machine' | 'sim validate --spin' | 'sim validate --seconds' | 'sim validate --rounds' | 'sim validate --seeds' | 'bench --rounds' | 'bench --seconds' | 'bench --threads' | 'bench --set' | 'bench --title' | 'bench --size' | 'bench --timeout' | 'bench --point' | 'predict --threads' | 'predict --halve' | 'predict --split' | 'predict --role' | 'predict --seeds' | 'predict --ms' | 'predict --set-machine' | 'predict --title' | 'predict --size' | 'predict --timeout' | 'predict --jobs' | 'predict --point') echo nothing ;;
     'try --locks' | 'sim --locks' | 'sim validate --locks' | 'bench --locks' | 'predict --locks') echo locks ;;
-    'try --json' | 'try --show' | 'check --json' | 'check --show' | 'stat --json' | 'stat --pprof' | 'stat --folded' | 'stat -o' | 'stat --output' | 'diff --a' | 'diff --b' | 'diff --json' | 'record -o' | 'record --output' | 'sim --json' | 'sim --csv' | 'sim --chart' | 'sim --merge' | 'sim --machine-from-lstopo' | 'sim calibrate -o' | 'sim calibrate --output' | 'sim validate --json' | 'bench --json' | 'bench --csv' | 'bench --chart' | 'bench --merge' | 'predict --json' | 'predict --chart') echo file ;;
+    'try --json' | 'try --show' | 'check --json' | 'check --show' | 'stat --json' | 'stat --pprof' | 'stat --otlp' | 'stat --folded' | 'stat --trace' | 'stat -o' | 'stat --output' | 'top --json' | 'diff --a' | 'diff --b' | 'diff --json' | 'report -o' | 'report --output' | 'record --trace' | 'record -o' | 'record --output' | 'sim --json' | 'sim --csv' | 'sim --chart' | 'sim --merge' | 'sim --machine-from-lstopo' | 'sim calibrate -o' | 'sim calibrate --output' | 'sim validate --json' | 'bench --json' | 'bench --csv' | 'bench --chart' | 'bench --merge' | 'predict --json' | 'predict --chart') echo file ;;
     'try --colour' | 'try --color') echo auto always never ;;
     'check --forms') echo plain spin park ;;
     'check --scheduler') echo random bound full ;;
@@ -24,9 +24,11 @@ _usher_options() {
     try) echo --help --locks --rwlocks --all --budget --rounds --warmup --seed --metric --lower --higher --before --until --ready --timeout --details --markdown --plot --json --show --colour --quiet -- ;;
     status) echo --help ;;
     check) echo --help --all --mutants --list --forms --scenario --threads --executions --seed --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --show --quiet ;;
-    stat) echo --help --lock --pid --top --duration --until --details --hold-times --trust-filter --objects --json --pprof --folded --output -- ;;
+    stat) echo --help --lock --pid --top --duration --until --details --hold-times --trust-filter --objects --json --pprof --otlp --folded --trace --output -- ;;
+    top) echo --help --all-mine --once --batch --period --duration --limit --json ;;
     diff) echo --help --a --b --fail-above --top --json ;;
-    record) echo --help --lock --threads-are --windows --length --every --events --duration --names --output -- ;;
+    report) echo --help --output ;;
+    record) echo --help --lock --threads-are --windows --length --every --events --duration --names --trace --output -- ;;
     sim) echo --help --machine --seeds --jitter --ms --warm-up --spin --placement --together --set-machine --vary --others --jobs --locks --threads --pinned --set --json --csv --chart --chart-metric --title --size --log --log-x --log-y --details --timeout --list --list-points --point --merge --mixed --quiet --trace --seed --machine-from-lstopo --like ;;
     sim\ calibrate) echo --help --output ;;
     sim\ validate) echo --help --machine --locks --threads --pinned --set-machine --spin --seconds --rounds --seeds --json --quiet ;;
@@ -40,11 +42,13 @@ _usher_first() {  # what completes a word that is no option
     list) echo lock ;;
     status) echo process ;;
     check) echo lock mutants ;;
+    top) echo process ;;
     diff) echo file ;;
+    report) echo file ;;
     sim) echo workload calibrate validate ;;
     bench) echo workload ;;
     predict) echo file ;;
-    help) echo list run try status check stat diff record sim bench predict help ;;
+    help) echo list run try status check stat top diff report record sim bench predict help ;;
   esac
 }
 _usher_words() {  # the words that a kind stands for
@@ -83,7 +87,7 @@ _usher() {
     fi
   done
   if ((COMP_CWORD == 1)); then
-    _usher_complete "$word" list run try status check stat diff record sim bench predict help --help --version
+    _usher_complete "$word" list run try status check stat top diff report record sim bench predict help --help --version
     return
   fi
   for part in 'sim calibrate' 'sim validate'; do ((COMP_CWORD > 2)) && [[ $part == "$sub ${COMP_WORDS[2]}" ]] && sub=$part && break; done
