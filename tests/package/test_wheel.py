@@ -24,7 +24,7 @@ import time
 import zipfile
 from pathlib import Path
 
-MOST_BYTES = 6_250_000  # chosen; libusher-all.so and libusher.so both have the locks of the latter: 0.24 MB
+MOST_BYTES = 6_700_000  # chosen; libusher-all.so and libusher.so both have the locks of the latter: 0.24 MB
 failures = []
 slower = 1.0  # than a real machine
 

@@ -21,7 +21,7 @@ from tools.release import audit, release, wheel
 KINDS = {"tarball": ".tar.gz", "wheel": ".whl", "deb": ".deb", "rpm": ".rpm", "oci": "-oci.tar"}  # endings of the files
 
 # What a run needs besides libraries, for which CMake searches: each program and its Debian package.
-PROGRAMS = {"git": "git", "cmake": "cmake", "ninja": "ninja-build", "g++": "build-essential", "readelf": "binutils", "make": "make", "node": "nodejs", "npm": "npm"}
+PROGRAMS = {"git": "git", "cmake": "cmake", "ninja": "ninja-build", "g++": "build-essential", "readelf": "binutils", "make": "make"}
 PROGRAMS_OF = {"deb": {"dpkg-buildpackage": "build-essential", "dh": "debhelper"}, "rpm": {"rpmbuild": "rpm"},
                "oci": {"umoci": "umoci", "/bin/busybox": "busybox-static"}}
 
@@ -47,7 +47,11 @@ def missing(kinds):
 
 
 def make_page():
-    """Bundles the page of `usher report`, which the build then installs, unless it is newer than its sources."""
+    """Bundles the page of `usher report`, which the build then installs. Without Node.js the packages have no page, and `usher report`
+    says how to make it: whoever only wants a wheel of a clone does not need npm."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        print("usher: release: without the page of usher report: no node or no npm (apt-get install nodejs npm)", file=sys.stderr)
+        return
     run("make", "--silent", "--directory", release.TREE, "page", f"BUILD={release.TREE / 'build/portable'}")
 
 
