@@ -174,6 +174,26 @@ class Top(unittest.TestCase):
             self.assertGreaterEqual(report["findings"][0]["seconds"], 10)
             self.assertIsNone(self.wait_of(report, "waiter")["holder"])
 
+    def test_a_reader_that_gets_no_cpu(self):
+        """The command's child is stopped for longer than a blocked one is waited for: the process lives, and is looked at."""
+        with Hanging("mutex", "holder", "waiter") as hanging, tempfile.TemporaryDirectory(prefix="usher-top-") as folder:
+            file = Path(folder) / "top.json"
+            top = subprocess.Popen([self.usher_stat, "top", "--duration", "2", "--json", file, str(hanging.process.pid)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            children = Path(f"/proc/{top.pid}/task/{top.pid}/children")
+            while not children.read_text():
+                time.sleep(0.01)
+            child = int(children.read_text().split()[0])
+            os.kill(child, signal.SIGSTOP)
+            time.sleep(5)
+            self.assertIsNone(top.poll())
+            self.assertIn(str(child), children.read_text().split())
+            os.kill(child, signal.SIGCONT)
+            page, error = top.communicate(timeout=LIMIT)
+            self.assertEqual((top.returncode, error), (0, ""))
+            self.assertNotIn("reader", page)
+            self.assertEqual(self.wait_of(json.loads(file.read_text()), "waiter")["holder"]["thread"], "holder")
+
     def test_words_that_are_wrong(self):
         self.assertIn("no process", self.top("no-such-program-at-all", status=1).stderr)
         self.assertIn("there is no process", self.top(2 ** 22 + 5, status=1).stderr)

@@ -203,11 +203,23 @@ std::optional<outside_thread> outside_of(pid_t pid, bool is_inside, std::uint32_
                         state.empty() ? '?' : state[0]};
 }
 
+/// What went wrong with a reader of the process's memory; empty: nothing.
+std::string reason_of(look_trouble t) {
+  switch (t) {  // clang-format off
+    case look_trouble::none: break;
+    case look_trouble::blocked: return "the process's memory blocked its reader";
+    case look_trouble::busy: return "a read of the process's memory did not come to an end";
+    case look_trouble::starved: return "the reader of the process's memory got no CPU";
+    case look_trouble::ended: return "the reader of the process's memory ended early";
+  }  // clang-format on
+  return "";
+}
+
 /// One process that is looked at.
 class looked_process {
  public:
   looked_process(pid_t pid, bool opens_files)
-      : pid_(pid), names_(place_of(pid), opens_files), looker_(pid, look_options{}) {
+      : pid_(pid), watch_(pid), names_(place_of(pid), opens_files), looker_(pid, look_options{}) {
     head_.usher = USHER_VERSION;
     for (const std::string& word : command_of(pid)) head_.command.push_back(support::printable(word, 4096));
     head_.process = support::printable_line(support::name_of_process(pid));
@@ -217,7 +229,7 @@ class looked_process {
     head_.machine = machine_text();
   }
 
-  /// Nullopt: the process has ended, or this command was interrupted.
+  /// Nullopt: the process has ended, or cannot be looked at now, or this command was interrupted.
   std::optional<look_report> look() {
     const auto s = looker_.look(is_interrupted);
     if (!s || s->has_ended || s->threads.empty()) return std::nullopt;
@@ -231,6 +243,21 @@ class looked_process {
     assemble(*s, names_, subject, r);
     add_remarks(*s, r);
     return r;
+  }
+
+  /// Says why there is no report, and returns the exit status.
+  int say_why_not() const {
+    if (is_interrupted()) {
+      support::report_error("top: interrupted");
+      return 128 + support::interrupted();
+    }
+    const std::string why = reason_of(looker_.trouble());
+    if (watch_.has_ended())
+      support::report_error("top: process {} has ended while it was looked at", pid_);
+    else
+      support::report_error("top: process {} lives, but could not be looked at{}{}: try again", pid_,
+                            why.empty() ? "" : ": ", why);
+    return cannot_be_looked_at;
   }
 
  private:
@@ -248,9 +275,8 @@ class looked_process {
   void add_remarks(const sighting& s, look_report& r) const {
     if (s.shows_no_calls)
       r.remarks.emplace_back("the kernel does not show the system calls of these threads: only their states are known");
-    if (looker_.was_blocked())
-      r.remarks.emplace_back(
-          "the process's memory blocked its reader, so it was not read any more: locks and stacks are not known");
+    if (const std::string why = reason_of(looker_.trouble()); !why.empty())
+      r.remarks.push_back(why + ", so it was not read any more: locks and stacks are not known");
     else if (s.shows_no_memory)
       r.remarks.emplace_back("the process's memory may not be read: locks and stacks are not known");
     if (s.stacks_left_out != 0)
@@ -259,6 +285,7 @@ class looked_process {
   }
 
   pid_t pid_;
+  process_watch watch_;
   look_names names_;
   looker looker_;
   look_report head_;
@@ -274,22 +301,13 @@ bool write_json(support::output_file& file, const look_report& r) {
   return file.write(as_json(r).dump(2, ' ', false, lenient) + "\n");
 }
 
-int ended(pid_t pid) {
-  if (is_interrupted()) {
-    support::report_error("top: interrupted");
-    return 128 + support::interrupted();
-  }
-  support::report_error("top: process {} has ended while it was looked at", pid);
-  return cannot_be_looked_at;
-}
-
 /// A page after a second; if it must be seen whether a lock stays free, after ten.
 int show_once(const top_options& o, pid_t pid, support::output_file& json) {
   constexpr double enough = 1, until_lost = lost_after + 0.5;
   const auto begin = steady_clock::now();
   looked_process process(pid, true);
   auto r = process.look();
-  if (!r) return ended(pid);
+  if (!r) return process.say_why_not();
   const double duration = o.duration > 0 ? o.duration : enough;
   const auto passed = [&] { return std::chrono::duration<double>(steady_clock::now() - begin).count(); };
   bool goes_on = wait_for(duration - passed());
@@ -307,7 +325,7 @@ int show_once(const top_options& o, pid_t pid, support::output_file& json) {
 int show_tables(const top_options& o, pid_t pid, support::output_file& json) {
   looked_process process(pid, true);
   auto r = process.look();
-  if (!r) return ended(pid);
+  if (!r) return process.say_why_not();
   const auto begin = steady_clock::now();
   const auto is_over = [&] {
     return o.duration > 0 && std::chrono::duration<double>(steady_clock::now() - begin).count() >= o.duration;
