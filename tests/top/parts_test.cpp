@@ -111,6 +111,28 @@ TEST(Identification, AFunctionTellsTheKindAndTheWordsTheHolder) {
   EXPECT_EQ(v.owner, alive);
 }
 
+TEST(Identification, FunctionsBeyondForeignCodeTellNothing) {
+  const frame call = function("syscall"), own = function("waits_for_an_event");
+  const auto w = words({0, 0, 0, 0}, 0);
+  for (const char* outer : {"__pthread_once_slow", "std::sys::sync::once::futex::Once::call", "parking_lot::once::Once",
+                            "pthread_rwlock_rdlock", "std::sync::Once::call_once::{{closure}}"}) {
+    const verdict v = identified(private_wait, 0, w, {call, own, function(outer), function("main")});
+    EXPECT_EQ(v.what, awaited::futex) << outer;
+    EXPECT_EQ(v.library, "") << outer;
+  }
+  // The call of pthread_once() itself, and one that it cannot make: then its function lies further out.
+  EXPECT_EQ(identified(private_wait, 1, words({1}, 0), {function("__pthread_once_slow")}).what, awaited::once);
+  EXPECT_EQ(identified(private_wait, 0, w, {function("__pthread_once_slow")}).what, awaited::futex);
+  EXPECT_EQ(
+      identified(private_wait, 2, words({2}, 0), {call, function("std::sys::sync::once::futex::Once::wait")}).what,
+      awaited::once);
+  // A lock inside of the function that once calls.
+  EXPECT_EQ(identified(private_wait, 2, words({2, 0, alive, 1, 0, 0}, 0),
+                       {function("pthread_mutex_lock"), own, function("__pthread_once_slow")})
+                .what,
+            awaited::mutex);
+}
+
 TEST(Identification, OtherObjectsOfGlibc) {
   // wseq 4, g1_start 2; 2.36 has two counts of references, 2.41 not.
   const auto old_condition = words({4, 0, 2, 0, 0, 0, 0, 0, 0, 8, 0, 0}, 40),

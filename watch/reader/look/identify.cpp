@@ -431,14 +431,41 @@ struct named_frame {
   bool is_of_usher = false;  ///< the function is Usher's library's
 };
 
-/// The innermost known function, and the innermost one of a runtime above it, which tells more.
+/// Whether a function lies between a lock's function and its system call, by its name; that of a closure may be the
+/// program's own.
+bool is_between(std::string_view function) {
+  const auto has = [function](std::string_view part) { return function.find(part) != std::string_view::npos; };
+  if (has("parking_lot")) return true;
+  if (has("closure") || has("lambda") || has("_FUN") || has("invoke")) return false;
+  if (has("std::sys::") || has("3std3sys") || function.starts_with("std::__") || function.starts_with("usher::"))
+    return true;
+  const std::string_view name = plain(function);
+  for (const std::string_view beginning : {"syscall", "GI_", "lll_", "futex_", "futexwait", "do_futex_wait",
+                                           "timedwait", "new_sem_", "pthread_", "internal_syscall", "libc_"})
+    if (name.starts_with(beginning)) return true;
+  return false;
+}
+
+/// Whether a file is a virtual machine, whose locks call no function of a program.
+bool is_virtual_machine(std::string_view module) {
+  const std::string_view file = module.substr(module.rfind('/') + 1);
+  return file.starts_with("libjvm.so") || file.starts_with("libpython") || file.starts_with("python");
+}
+
+/// The innermost known function, and the innermost one of a runtime above it, which tells more. Both are looked for up
+/// to the first foreign function: further out may be a function that called the one which waits, as pthread_once() does.
 std::pair<std::optional<named_frame>, std::optional<named_frame>> known_functions(std::span<const frame> functions) {
   constexpr std::size_t deepest = 16;
   std::optional<named_frame> first, runtime;
+  bool is_in_machine = false;
   for (const frame& f : functions.first(std::min(functions.size(), deepest))) {
-    if (const auto its = wait_of_function(f.function)) {
+    if (const auto its = wait_of_function(f.function); its && !(is_in_machine && *its->library == '\0')) {
       if (!first) first = {*its, f.function, support::is_library_file(f.module)};
       if (!runtime && *its->library != '\0') runtime = {*its, f.function, false};
+    } else if (is_virtual_machine(f.module)) {
+      is_in_machine = true;
+    } else if (!is_passed_over(f.module) && !is_between(f.function)) {
+      break;
     }
   }
   return {first, runtime};
@@ -455,9 +482,17 @@ verdict plain_futex(const evidence& e, const char* known_by) {
   return v;
 }
 
+/// Whether the call can be that of pthread_once(): its word has "in progress", in musl with waiters.
+bool is_of_once(const evidence& e) {
+  if (e.call.has_mask || e.call.has_time_limit || e.call.inherits_priority) return false;
+  return e.around.libc == c_library::musl ? e.call.value == 3 : (e.call.value & 3) == 1;
+}
+
 /// Of a wait for a lock of the C library, whose kind a function or the words tell.
 verdict of_library(const evidence& e, const std::optional<named_frame>& said) {
   const std::optional<wanted_side> side = said && said->its.side != none ? std::optional(said->its.side) : std::nullopt;
+  if (said && said->its.what == once && *said->its.kind == '\0' && !is_of_once(e))
+    return plain_futex(e, "futex call; not that of pthread_once");
   if (said) {
     // A wait for a condition ends by locking the mutex again, inside of the same function.
     if (said->its.what == condition)
@@ -498,6 +533,11 @@ verdict of_library(const evidence& e, const std::optional<named_frame>& said) {
 }
 
 }  // namespace
+
+std::optional<named_wait> wait_of_functions(std::span<const frame> functions) {
+  const auto first = known_functions(functions).first;
+  return first ? std::optional(first->its) : std::nullopt;
+}
 
 verdict identify(const futex_call& call, const futex_words& words, const surroundings& around,
                  std::span<const frame> functions) {

@@ -248,11 +248,8 @@ void assembler::add_threads() {
       w.tid = to.tid;
       w.thread = to.name;
       w.side = verdict_of_key_[t.key - 1].side;
-      for (const frame& f : stacks_[i].where.frames)
-        if (const auto its = wait_of_function(f.function); its && its->side != wanted_side::none) {
-          w.side = its->side;
-          break;
-        }
+      if (const auto its = wait_of_functions(stacks_[i].where.frames); its && its->side != wanted_side::none)
+        w.side = its->side;
       if (to_.waits[*to.wait].what != awaited::rwlock) w.side = wanted_side::none;
       w.waited = t.waited;
       const auto call = futex_call_of(t.entry);
