@@ -164,6 +164,27 @@ TEST(Identification, MutexesOfMusl) {
   EXPECT_EQ(identified(private_wait, 0x80000010, words({0, 0x80000010, 1}, 4), {}, c_library::musl).owner, 0u);
 }
 
+TEST(Identification, OnlyACertainLayoutSaysThatALockIsFree) {
+  const auto free_by = [](std::uint32_t value, std::uint32_t word, c_library libc) {
+    return identified(private_wait, value, words({word, 1, 0}, 0), {function("sem_timedwait")}, libc).is_free;
+  };
+  // Of musl: 0 with waiters in older and newer versions, posted, and values that no version has.
+  EXPECT_EQ(free_by(~0u, ~0u, c_library::musl), false);
+  EXPECT_EQ(free_by(0x80000000, 0x80000000, c_library::musl), false);
+  EXPECT_EQ(free_by(0x80000000, 0x80000001, c_library::musl), true);
+  EXPECT_EQ(free_by(~0u, 1, c_library::musl), true);
+  for (const std::uint32_t odd : {0x7fffffffu, 0xfffffffeu, 0x40000000u})
+    EXPECT_FALSE(free_by(~0u, odd, c_library::musl)) << odd;
+  EXPECT_FALSE(free_by(0, 1, c_library::musl));
+  // Of glibc, and of a program that does not say which library it has.
+  const auto posted = words({1, 1, 0, 0}, 0);
+  EXPECT_EQ(identified(private_masked, 0, posted, {function("sem_wait")}).is_free, true);
+  EXPECT_FALSE(identified(private_masked, 0, posted, {function("sem_wait")}, c_library::unknown).is_free);
+  const frame rust = function("std::sys::sync::mutex::futex::Mutex::lock_contended");
+  EXPECT_EQ(identified(private_masked, 2, words({0}, 0), {rust}).is_free, true);
+  EXPECT_FALSE(identified(private_masked, 7, words({0}, 0), {rust}).is_free);
+}
+
 TEST(Identification, Runtimes) {
   const auto of = [](const char* name) {
     return identified(private_masked, 2, words({2}, 0), {function(name), function("main")});

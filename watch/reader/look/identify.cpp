@@ -390,10 +390,14 @@ maybe musl_semaphore(const evidence& e) {
   v.library = "musl";
   v.object = e.call.address;
   if (const auto value = e.words.at(0)) {
-    // Older versions have -1 while threads wait, newer ones the highest bit.
-    const std::uint32_t credits = *value == ~0u ? 0 : *value & 0x7fffffff;
-    v.is_free = credits != 0;
-    v.seen = fmt::format("value {}", credits);
+    // Older versions have -1 while threads wait, newer ones the highest bit. Other values are of a layout that is not
+    // known, as is one that has more credits than anybody posts.
+    constexpr std::uint32_t waiting = 0x80000000, most = 1 << 24;  // chosen
+    const std::uint32_t credits = *value == ~0u ? 0 : *value & ~waiting;
+    if ((e.call.value == ~0u || e.call.value == waiting) && credits <= most) {
+      v.is_free = credits != 0;
+      v.seen = fmt::format("value {}", credits);
+    }
   }
   return v;
 }
@@ -557,7 +561,8 @@ verdict identify(const futex_call& call, const futex_words& words, const surroun
     v.known_by = fmt::format("function {}", shown(first->function));
     // Mutex, condition and once of Rust's standard library are the futex word itself.
     if (v.what == mutex && std::string_view(first->its.library) == "Rust std")
-      if (const auto word = words.at(0)) v.is_free = *word == 0, v.seen = fmt::format("word {}", *word);
+      if (const auto word = words.at(0); word && *word <= 2 && call.value == 2)
+        v.is_free = *word == 0, v.seen = fmt::format("word {}", *word);
   } else {
     v = of_library(e, first);
   }
@@ -569,6 +574,10 @@ verdict identify(const futex_call& call, const futex_words& words, const surroun
         v.known_by += fmt::format(", inside of {}", shown(runtime->function));
     }
   }
+  // That a lock is free while threads sleep is said only of a layout that is certain.
+  if (v.is_free.value_or(false) && v.library != "Rust std" &&
+      (around.libc == c_library::unknown || v.library != (around.libc == c_library::musl ? "musl" : "glibc")))
+    v.is_free.reset();
   if (v.seen.empty())
     if (const auto word = words.at(0)) v.seen = fmt::format("word {:#x}", *word);
   return v;
