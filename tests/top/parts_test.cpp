@@ -164,6 +164,18 @@ TEST(Identification, MutexesOfMusl) {
   EXPECT_EQ(identified(private_wait, 0x80000010, words({0, 0x80000010, 1}, 4), {}, c_library::musl).owner, 0u);
 }
 
+TEST(Identification, ConditionsAndBarriersOfMuslHaveNoAddress) {
+  for (const char* name : {"pthread_cond_timedwait", "pthread_barrier_wait"}) {
+    const verdict v = identified(private_wait, 2, words({2, 0}, 0), {function(name)}, c_library::musl);
+    EXPECT_EQ(v.library, "musl");
+    EXPECT_EQ(v.object, 0u);
+    EXPECT_EQ(v.known_by, std::string("function ") + name);
+    // A process-shared one has its futex in the object.
+    EXPECT_EQ(identified(FUTEX_WAIT, 2, words({2, 0}, 0), {function(name)}, c_library::musl).object, place);
+  }
+  EXPECT_NE(identified(private_wait, 0, words({1, 0, 2, 0, 0}, 4), {function("pthread_barrier_wait")}).object, 0u);
+}
+
 TEST(Identification, OnlyACertainLayoutSaysThatALockIsFree) {
   const auto free_by = [](std::uint32_t value, std::uint32_t word, c_library libc) {
     return identified(private_wait, value, words({word, 1, 0}, 0), {function("sem_timedwait")}, libc).is_free;

@@ -402,6 +402,17 @@ maybe musl_semaphore(const evidence& e) {
   return v;
 }
 
+/// A condition variable or barrier of musl that is no process-shared one: its threads sleep on words of their own stacks, so
+/// the object's address is not known.
+maybe musl_without_address(const evidence& e, awaited what) {
+  if (!e.call.is_private) return {};
+  word_verdict v;
+  v.what = what;
+  v.library = "musl";
+  v.object = 0;
+  return v;
+}
+
 maybe by_words(const evidence& e, awaited what, std::optional<wanted_side> side) {
   const bool is_musl = e.around.libc == c_library::musl;
   switch (what) {
@@ -413,13 +424,13 @@ maybe by_words(const evidence& e, awaited what, std::optional<wanted_side> side)
         return v;
       return {};
     case condition:
-      return is_musl ? maybe() : glibc_condition(e);
+      return is_musl ? musl_without_address(e, what) : glibc_condition(e);
     case semaphore:
       return is_musl ? musl_semaphore(e) : glibc_semaphore(e);
     case rwlock:
       return is_musl ? musl_rwlock(e, side) : glibc_rwlock(e, side);
     case barrier:
-      return is_musl ? maybe() : glibc_barrier(e);
+      return is_musl ? musl_without_address(e, what) : glibc_barrier(e);
     case join:
       return join_of(e);
     default:
@@ -505,7 +516,7 @@ verdict of_library(const evidence& e, const std::optional<named_frame>& said) {
         return *m;
       }
     if (maybe v = by_words(e, said->its.what, side)) {
-      v->known_by = fmt::format("function {} and words", shown(said->function));
+      v->known_by = fmt::format("function {}{}", shown(said->function), v->object != 0 ? " and words" : "");
       if (v->side == none && side) v->side = *side;
       if (v->kind.empty()) v->kind = said->its.kind;
       return *v;

@@ -135,7 +135,7 @@ void assembler::name_object(looked_wait& w, const verdict& v) {
                  : "the end of a thread";
     return;
   }
-  if (const target_module* const m = names_.module_of(v.object)) {
+  if (const target_module* const m = v.object != 0 ? names_.module_of(v.object) : nullptr) {
     w.module = m->path;
     w.offset = v.object - m->bias;
     if (const auto object = names_.object(v.object); object && !object->symbol.empty())
@@ -149,7 +149,7 @@ void assembler::name_object(looked_wait& w, const verdict& v) {
     w.offset = f->offset;
     w.name = short_text(namer::of_frame(*f).name);
   }
-  if (w.name.empty()) w.name = hexadecimal(v.object);
+  if (w.name.empty()) w.name = v.object != 0 ? hexadecimal(v.object) : "whose place is not known";
 }
 
 looked_wait assembler::wait_of_call(const sighted_key& k, const std::string& file) {
@@ -212,7 +212,8 @@ void assembler::add_key(std::uint32_t number) {
     w.place = place.where;
     if (const frame* const f = own_place(w.place); f != nullptr) w.module = f->module, w.offset = f->offset;
   }
-  const auto id = std::tuple(w.what, w.address, call ? std::string() : w.name);
+  // Without an address, the waits of one place are one object.
+  const auto id = std::tuple(w.what, w.address, call && w.address != 0 ? std::string() : w.name);
   const auto [at, is_new] = groups_.try_emplace(id, static_cast<std::uint32_t>(to_.waits.size()));
   if (is_new) {
     to_.waits.push_back(std::move(w));
