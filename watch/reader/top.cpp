@@ -31,6 +31,7 @@
 #include "support/process/interruption.hpp"
 #include "support/process/process_ids.hpp"
 #include "support/process/running_process.hpp"
+#include "support/process/stat_line.hpp"
 #include "support/text/help.hpp"
 #include "support/text/messages.hpp"
 #include "support/text/output_file.hpp"
@@ -189,18 +190,58 @@ c_library libc_in(const std::vector<std::string>& files, std::string& text) {
   return c_library::unknown;
 }
 
-/// A thread of another process by the id that it has in the same PID namespace.
+/// The name of a process's PID namespace; empty: not shown.
+std::string namespace_of(pid_t pid) {
+  char text[64];
+  const ssize_t n = readlink(fmt::format("/proc/{}/ns/pid", pid).c_str(), text, sizeof text);
+  return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "";
+}
+
+shown_id shown_id_in(const std::string& folder, pid_t id) {
+  const support::own_id own = support::read_own_id(folder.c_str());
+  return {id, own.is_inside ? std::int64_t{own.id} : 0};
+}
+
+outside_thread outside_thread_of(pid_t pid, pid_t tid) {
+  const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
+  const support::stat_line line = support::stat_line::of_thread(pid, tid);
+  return {shown_id_in(folder, tid), shown_id_in(fmt::format("/proc/{}", pid), pid), std::string(line.name()),
+          line.state()};
+}
+
+/// A thread of another process by the id that it has in the same PID namespace, which is this command's.
+std::optional<outside_thread> outside_of_here(pid_t pid, std::uint32_t tid) {
+  if (tid > static_cast<std::uint32_t>(std::numeric_limits<pid_t>::max())) return std::nullopt;
+  const std::string group = support::status_field(std::to_string(tid), "Tgid");
+  const long other = std::strtol(group.c_str(), nullptr, 10);
+  if (other <= 0 || other == pid) return std::nullopt;
+  const std::string its = namespace_of(static_cast<pid_t>(other));
+  if (its.empty() || its != namespace_of(pid)) return std::nullopt;
+  return outside_thread_of(static_cast<pid_t>(other), static_cast<pid_t>(tid));
+}
+
+/// The same in another PID namespace, where no file has the name of that id: the threads of its processes are searched.
+/// A container that makes many of them gets no holder named.
+std::optional<outside_thread> outside_of_inside(pid_t pid, std::uint32_t tid) {
+  constexpr std::size_t most_threads = 16384;  // chosen
+  const std::string ours = namespace_of(pid);
+  if (ours.empty()) return std::nullopt;
+  std::optional<outside_thread> found;
+  std::size_t seen = 0;
+  support::each_number("/proc", [&](pid_t other) {
+    if (found || other == pid || seen > most_threads || namespace_of(other) != ours) return;
+    support::each_number(fmt::format("/proc/{}/task", other).c_str(), [&](pid_t its) {
+      if (found || ++seen > most_threads) return;
+      const outside_thread t = outside_thread_of(other, its);
+      if (t.tid.own == std::int64_t{tid}) found = t;
+    });
+  });
+  return found;
+}
+
 std::optional<outside_thread> outside_of(pid_t pid, bool is_inside, std::uint32_t tid) {
-  if (is_inside || tid == 0 || tid > static_cast<std::uint32_t>(std::numeric_limits<pid_t>::max())) return std::nullopt;
-  const std::string id = std::to_string(tid), group = support::status_field(id, "Tgid");
-  if (group.empty() || group == std::to_string(pid)) return std::nullopt;
-  char ours[64], its[64];
-  const ssize_t n = readlink(fmt::format("/proc/{}/ns/pid", pid).c_str(), ours, sizeof ours),
-                m = readlink(fmt::format("/proc/{}/ns/pid", id).c_str(), its, sizeof its);
-  if (n <= 0 || n != m || !std::equal(ours, ours + n, its)) return std::nullopt;
-  const std::string state = support::status_field(id, "State");
-  return outside_thread{std::strtol(id.c_str(), nullptr, 10), support::status_field(id, "Name"),
-                        state.empty() ? '?' : state[0]};
+  if (tid == 0) return std::nullopt;
+  return is_inside ? outside_of_inside(pid, tid) : outside_of_here(pid, tid);
 }
 
 /// What went wrong with a reader of the process's memory; empty: nothing.

@@ -292,8 +292,8 @@ void assembler::name_holders() {
       const auto other = subject_.outside(owner);
       if (!other) continue;
       looked_holder h;
-      h.tid = {other->pid, 0};
-      h.pid = {other->pid, 0};
+      h.tid = other->tid;
+      h.pid = other->pid;
       h.thread = short_text(other->name);
       h.state = other->state;
       h.is_confirmed = true;

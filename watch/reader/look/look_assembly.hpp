@@ -21,7 +21,7 @@ inline constexpr double lost_after =
 
 /// A thread of another process, which a process-shared object names.
 struct outside_thread {
-  std::int64_t pid = 0;
+  shown_id tid, pid;
   std::string name;
   char state = '?';
 };
