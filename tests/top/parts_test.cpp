@@ -211,6 +211,27 @@ TEST(Identification, Runtimes) {
   EXPECT_EQ(gil.kind, "the global interpreter lock");
 }
 
+TEST(Identification, AnEventOfJavaIsWhatTheNextFunctionSays) {
+  const auto kind = [](std::initializer_list<const char*> names) {
+    std::vector<frame> stack = {function("pthread_cond_timedwait")};
+    for (const char* name : names) {
+      stack.push_back(function(name));
+      stack.back().module = "/usr/lib/jvm/lib/server/libjvm.so";
+    }
+    return identified(private_masked, 0, words({0}, 0), stack).kind;
+  };
+  EXPECT_EQ(kind({"os::PlatformEvent::park(long)", "JavaThread::sleep(long)", "JVM_Sleep"}), "Thread.sleep()");
+  EXPECT_NE(
+      kind({"os::PlatformEvent::park()", "ObjectMonitor::EnterI(JavaThread*)", "ObjectMonitor::enter(JavaThread*)"})
+          .find("a monitor, to enter it"),
+      std::string::npos);
+  EXPECT_NE(
+      kind({"os::PlatformEvent::park(long)", "ObjectMonitor::wait(long, bool, JavaThread*)"}).find("Object.wait()"),
+      std::string::npos);
+  EXPECT_EQ(kind({"os::PlatformEvent::park(long)", "Unknown::function()"}),
+            "the Java VM's own wait (monitor, park or sleep)");
+}
+
 TEST(Identification, AnyWordsAndCalls) {
   std::minstd_rand random(std::random_device{}());
   constexpr std::uint32_t operations[] = {FUTEX_WAIT, private_wait, private_masked, FUTEX_WAIT_BITSET,

@@ -107,6 +107,8 @@ constexpr known_function of_libc[] = {
     {"lll_lock_wait_private", {internal_lock, "", "", none}},
 };
 
+constexpr const char* java_event = "the Java VM's own wait (monitor, park or sleep)";
+
 // Of languages and their libraries, by a part of the name.
 constexpr known_function of_runtimes[] = {
     {"futex::Mutex::lock", {mutex, "Rust std", "", none}},
@@ -140,8 +142,8 @@ constexpr known_function of_runtimes[] = {
     {"ObjectMonitor::wait", {awaited::futex, "Java", "Object.wait(); which object is not known", none}},
     {"Parker::park", {awaited::futex, "Java", "LockSupport.park(); for which lock is not known", none}},
     {"PlatformMonitor::wait", {awaited::futex, "Java", "a monitor of the virtual machine", none}},
-    {"PlatformEvent::park",
-     {awaited::futex, "Java", "an event of the virtual machine: a monitor or Object.wait()", none}},
+    {"JavaThread::sleep", {awaited::futex, "Java", "Thread.sleep()", none}},
+    {"PlatformEvent::park", {awaited::futex, "Java", java_event, none}},
     {"take_gil", {awaited::futex, "CPython", "the global interpreter lock", none}},
     {"PyEval_RestoreThread", {awaited::futex, "CPython", "the global interpreter lock", none}},
     {"PyThread_acquire_lock", {awaited::futex, "CPython", "a lock of Python", none}},
@@ -476,7 +478,10 @@ std::pair<std::optional<named_frame>, std::optional<named_frame>> known_function
   for (const frame& f : functions.first(std::min(functions.size(), deepest))) {
     if (const auto its = wait_of_function(f.function); its && !(is_in_machine && *its->library == '\0')) {
       if (!first) first = {*its, f.function, support::is_library_file(f.module)};
-      if (!runtime && *its->library != '\0') runtime = {*its, f.function, false};
+      // Java's event serves monitors and sleeps: the next function of the virtual machine tells which.
+      const bool tells_more = runtime && runtime->its.kind == std::string_view(java_event);
+      if ((!runtime && *its->library != '\0') || (tells_more && its->library == std::string_view("Java")))
+        runtime = {*its, f.function, false};
     } else if (is_virtual_machine(f.module)) {
       is_in_machine = true;
     } else if (!is_passed_over(f.module) && !is_between(f.function)) {

@@ -361,7 +361,9 @@ void assembler::sort_waits() {
   const auto rank = [this](std::uint32_t i) {
     const looked_wait& w = to_.waits[i];
     const bool is_call = w.what == awaited::call || w.what == awaited::unknown;
-    return std::tuple(is_call ? 1 : 0, w.waiters.empty() ? 1 : 0, w.holder ? 0 : 1, -w.waited);
+    // A monitor of Java has a holder too, whom no word names.
+    const bool is_held = w.holder || w.kind.starts_with("a monitor, to enter it");
+    return std::tuple(is_call ? 1 : 0, w.waiters.empty() ? 1 : 0, is_held ? 0 : 1, -w.waited);
   };
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return rank(a) < rank(b); });
   std::vector<std::uint32_t> place(order.size());
