@@ -121,6 +121,13 @@ class Top(unittest.TestCase):
             child = int(Path(f"/proc/{hanging.process.pid}/task/{hanging.process.pid}/children").read_text().split()[0])
             self.assertEqual((wait["what"], wait["holder"]["tid"], wait["holder"]["pid"]), ("mutex", child, child), wait)
 
+    def test_a_mutex_that_names_a_stranger(self):
+        """The word has the id of a process that does not map the mutex: it is no holder."""
+        with Hanging("shared-stranger", "waiter") as hanging:
+            wait = self.wait_of(self.report(hanging), "waiter")
+            self.assertEqual((wait["what"], wait["holder"]), ("mutex", None), wait)
+            self.assertIn(f"owner {os.getpid()},", wait["words"])
+
     def test_read_write_locks(self):
         self.check("rwlock-read", "rwlock", "", "rwlock", side="reading")
         self.check("rwlock-write", "rwlock", "", "rwlock", holder=None, wanted=("holder", "waiter"), side="writing")

@@ -239,9 +239,53 @@ std::optional<outside_thread> outside_of_inside(pid_t pid, std::uint32_t tid) {
   return found;
 }
 
-std::optional<outside_thread> outside_of(pid_t pid, bool is_inside, std::uint32_t tid) {
+/// A page of a file that a process maps.
+struct mapped_page {
+  std::string device;
+  std::uint64_t file = 0, offset = 0;
+  bool operator==(const mapped_page&) const = default;
+};
+
+/// Calls f(begin, end, page) for each mapping of a file, with the page of its begin, until f returns false.
+template <class F>
+void each_mapped_file(pid_t pid, F&& f) {
+  const std::string maps = support::content_of(AT_FDCWD, fmt::format("/proc/{}/maps", pid), std::size_t{16} << 20);
+  for (std::size_t at = 0; at < maps.size();) {
+    const std::size_t end_of_line = std::min(maps.find('\n', at), maps.size());
+    const std::string line = maps.substr(at, std::min(end_of_line - at, std::size_t{256}));
+    at = end_of_line + 1;
+    unsigned long begin = 0, end = 0, offset = 0, file = 0;
+    char device[24] = "";
+    if (std::sscanf(line.c_str(), "%lx-%lx %*4s %lx %23s %lu", &begin, &end, &offset, device, &file) != 5) continue;
+    if (file != 0 && !f(begin, end, mapped_page{device, file, offset})) return;
+  }
+}
+
+/// Whether another process maps the page at an address of the first one. An id of a process that has ended, or of another
+/// container, may be that of any thread: only one that has the lock's memory can hold it.
+bool maps_page_of(pid_t pid, std::uint64_t address, pid_t other) {
+  std::optional<mapped_page> page;
+  each_mapped_file(pid, [&](std::uint64_t begin, std::uint64_t end, mapped_page its) {
+    if (address < begin || address >= end) return true;
+    its.offset += address - begin;
+    page = its;
+    return false;
+  });
+  bool is_mapped = false;
+  if (page)
+    each_mapped_file(other, [&](std::uint64_t begin, std::uint64_t end, const mapped_page& its) {
+      is_mapped = its.device == page->device && its.file == page->file && page->offset >= its.offset &&
+                  page->offset - its.offset < end - begin;
+      return !is_mapped;
+    });
+  return is_mapped;
+}
+
+std::optional<outside_thread> outside_of(pid_t pid, bool is_inside, std::uint32_t tid, std::uint64_t address) {
   if (tid == 0) return std::nullopt;
-  return is_inside ? outside_of_inside(pid, tid) : outside_of_here(pid, tid);
+  auto t = is_inside ? outside_of_inside(pid, tid) : outside_of_here(pid, tid);
+  if (t && !maps_page_of(pid, address, static_cast<pid_t>(t->pid.seen))) t.reset();
+  return t;
 }
 
 /// What went wrong with a reader of the process's memory; empty: nothing.
@@ -280,7 +324,9 @@ class looked_process {
     subject.pid = pid_;
     subject.libc = libc_;
     subject.is_under_usher = has_usher_locks_;
-    subject.outside = [this, is_inside = s->is_inside](std::uint32_t tid) { return outside_of(pid_, is_inside, tid); };
+    subject.outside = [this, is_inside = s->is_inside](std::uint32_t own, std::uint64_t address) {
+      return outside_of(pid_, is_inside, own, address);
+    };
     assemble(*s, names_, subject, r);
     add_remarks(*s, r);
     return r;

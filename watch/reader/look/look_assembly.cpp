@@ -289,7 +289,7 @@ void assembler::name_holders() {
       h.where = stacks_[inside->second];
       w.holder = std::move(h);
     } else if (is_shared_[i] && subject_.outside) {
-      const auto other = subject_.outside(owner);
+      const auto other = subject_.outside(owner, w.address);
       if (!other) continue;
       looked_holder h;
       h.tid = other->tid;
