@@ -110,8 +110,9 @@ void rwlock_held(bool to_write, bool is_wanted_to_write) {
   });
 }
 
-/// The other process of a shared mutex holds it.
-void shared_with_child() {
+/// The other process of a shared mutex holds it. `names_stranger`: its word names the parent process, which does not map
+/// it, as after the end of the holder.
+void shared_with_child(bool names_stranger) {
   auto* const m =
       static_cast<pthread_mutex_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   pthread_mutexattr_t a;
@@ -128,6 +129,7 @@ void shared_with_child() {
     hold_for_ever();
   }
   if (read(said[0], &byte, 1) != 1) abort();
+  if (names_stranger) m->__data.__owner = getppid();
   begin("waiter", [m] { pthread_mutex_lock(m); });
 }
 
@@ -155,7 +157,8 @@ void start(const std::string& what) {
   if (what == "robust") typed(PTHREAD_MUTEX_NORMAL, true, PTHREAD_PRIO_NONE, false);
   if (what == "pi") typed(PTHREAD_MUTEX_NORMAL, false, PTHREAD_PRIO_INHERIT, false);
   if (what == "shared") typed(PTHREAD_MUTEX_NORMAL, false, PTHREAD_PRIO_NONE, true);
-  if (what == "shared-child") shared_with_child();
+  if (what == "shared-child") shared_with_child(false);
+  if (what == "shared-stranger") shared_with_child(true);
   if (what == "deadlock") deadlock();
   if (what == "chain") chain();
   if (what == "lost") lost_wake_up();

@@ -111,6 +111,28 @@ TEST(Identification, AFunctionTellsTheKindAndTheWordsTheHolder) {
   EXPECT_EQ(v.owner, alive);
 }
 
+TEST(Identification, FunctionsBeyondForeignCodeTellNothing) {
+  const frame call = function("syscall"), own = function("waits_for_an_event");
+  const auto w = words({0, 0, 0, 0}, 0);
+  for (const char* outer : {"__pthread_once_slow", "std::sys::sync::once::futex::Once::call", "parking_lot::once::Once",
+                            "pthread_rwlock_rdlock", "std::sync::Once::call_once::{{closure}}"}) {
+    const verdict v = identified(private_wait, 0, w, {call, own, function(outer), function("main")});
+    EXPECT_EQ(v.what, awaited::futex) << outer;
+    EXPECT_EQ(v.library, "") << outer;
+  }
+  // The call of pthread_once() itself, and one that it cannot make: then its function lies further out.
+  EXPECT_EQ(identified(private_wait, 1, words({1}, 0), {function("__pthread_once_slow")}).what, awaited::once);
+  EXPECT_EQ(identified(private_wait, 0, w, {function("__pthread_once_slow")}).what, awaited::futex);
+  EXPECT_EQ(
+      identified(private_wait, 2, words({2}, 0), {call, function("std::sys::sync::once::futex::Once::wait")}).what,
+      awaited::once);
+  // A lock inside of the function that once calls.
+  EXPECT_EQ(identified(private_wait, 2, words({2, 0, alive, 1, 0, 0}, 0),
+                       {function("pthread_mutex_lock"), own, function("__pthread_once_slow")})
+                .what,
+            awaited::mutex);
+}
+
 TEST(Identification, OtherObjectsOfGlibc) {
   // wseq 4, g1_start 2; 2.36 has two counts of references, 2.41 not.
   const auto old_condition = words({4, 0, 2, 0, 0, 0, 0, 0, 0, 8, 0, 0}, 40),
@@ -142,6 +164,39 @@ TEST(Identification, MutexesOfMusl) {
   EXPECT_EQ(identified(private_wait, 0x80000010, words({0, 0x80000010, 1}, 4), {}, c_library::musl).owner, 0u);
 }
 
+TEST(Identification, ConditionsAndBarriersOfMuslHaveNoAddress) {
+  for (const char* name : {"pthread_cond_timedwait", "pthread_barrier_wait"}) {
+    const verdict v = identified(private_wait, 2, words({2, 0}, 0), {function(name)}, c_library::musl);
+    EXPECT_EQ(v.library, "musl");
+    EXPECT_EQ(v.object, 0u);
+    EXPECT_EQ(v.known_by, std::string("function ") + name);
+    // A process-shared one has its futex in the object.
+    EXPECT_EQ(identified(FUTEX_WAIT, 2, words({2, 0}, 0), {function(name)}, c_library::musl).object, place);
+  }
+  EXPECT_NE(identified(private_wait, 0, words({1, 0, 2, 0, 0}, 4), {function("pthread_barrier_wait")}).object, 0u);
+}
+
+TEST(Identification, OnlyACertainLayoutSaysThatALockIsFree) {
+  const auto free_by = [](std::uint32_t value, std::uint32_t word, c_library libc) {
+    return identified(private_wait, value, words({word, 1, 0}, 0), {function("sem_timedwait")}, libc).is_free;
+  };
+  // Of musl: 0 with waiters in older and newer versions, posted, and values that no version has.
+  EXPECT_EQ(free_by(~0u, ~0u, c_library::musl), false);
+  EXPECT_EQ(free_by(0x80000000, 0x80000000, c_library::musl), false);
+  EXPECT_EQ(free_by(0x80000000, 0x80000001, c_library::musl), true);
+  EXPECT_EQ(free_by(~0u, 1, c_library::musl), true);
+  for (const std::uint32_t odd : {0x7fffffffu, 0xfffffffeu, 0x40000000u})
+    EXPECT_FALSE(free_by(~0u, odd, c_library::musl)) << odd;
+  EXPECT_FALSE(free_by(0, 1, c_library::musl));
+  // Of glibc, and of a program that does not say which library it has.
+  const auto posted = words({1, 1, 0, 0}, 0);
+  EXPECT_EQ(identified(private_masked, 0, posted, {function("sem_wait")}).is_free, true);
+  EXPECT_FALSE(identified(private_masked, 0, posted, {function("sem_wait")}, c_library::unknown).is_free);
+  const frame rust = function("std::sys::sync::mutex::futex::Mutex::lock_contended");
+  EXPECT_EQ(identified(private_masked, 2, words({0}, 0), {rust}).is_free, true);
+  EXPECT_FALSE(identified(private_masked, 7, words({0}, 0), {rust}).is_free);
+}
+
 TEST(Identification, Runtimes) {
   const auto of = [](const char* name) {
     return identified(private_masked, 2, words({2}, 0), {function(name), function("main")});
@@ -154,6 +209,27 @@ TEST(Identification, Runtimes) {
       identified(private_masked, 0, words({0}, 0), {function("pthread_cond_timedwait"), function("take_gil")});
   EXPECT_EQ(gil.library, "CPython");
   EXPECT_EQ(gil.kind, "the global interpreter lock");
+}
+
+TEST(Identification, AnEventOfJavaIsWhatTheNextFunctionSays) {
+  const auto kind = [](std::initializer_list<const char*> names) {
+    std::vector<frame> stack = {function("pthread_cond_timedwait")};
+    for (const char* name : names) {
+      stack.push_back(function(name));
+      stack.back().module = "/usr/lib/jvm/lib/server/libjvm.so";
+    }
+    return identified(private_masked, 0, words({0}, 0), stack).kind;
+  };
+  EXPECT_EQ(kind({"os::PlatformEvent::park(long)", "JavaThread::sleep(long)", "JVM_Sleep"}), "Thread.sleep()");
+  EXPECT_NE(
+      kind({"os::PlatformEvent::park()", "ObjectMonitor::EnterI(JavaThread*)", "ObjectMonitor::enter(JavaThread*)"})
+          .find("a monitor, to enter it"),
+      std::string::npos);
+  EXPECT_NE(
+      kind({"os::PlatformEvent::park(long)", "ObjectMonitor::wait(long, bool, JavaThread*)"}).find("Object.wait()"),
+      std::string::npos);
+  EXPECT_EQ(kind({"os::PlatformEvent::park(long)", "Unknown::function()"}),
+            "the Java VM's own wait (monitor, park or sleep)");
 }
 
 TEST(Identification, AnyWordsAndCalls) {

@@ -121,6 +121,13 @@ class Top(unittest.TestCase):
             child = int(Path(f"/proc/{hanging.process.pid}/task/{hanging.process.pid}/children").read_text().split()[0])
             self.assertEqual((wait["what"], wait["holder"]["tid"], wait["holder"]["pid"]), ("mutex", child, child), wait)
 
+    def test_a_mutex_that_names_a_stranger(self):
+        """The word has the id of a process that does not map the mutex: it is no holder."""
+        with Hanging("shared-stranger", "waiter") as hanging:
+            wait = self.wait_of(self.report(hanging), "waiter")
+            self.assertEqual((wait["what"], wait["holder"]), ("mutex", None), wait)
+            self.assertIn(f"owner {os.getpid()},", wait["words"])
+
     def test_read_write_locks(self):
         self.check("rwlock-read", "rwlock", "", "rwlock", side="reading")
         self.check("rwlock-write", "rwlock", "", "rwlock", holder=None, wanted=("holder", "waiter"), side="writing")
@@ -173,6 +180,26 @@ class Top(unittest.TestCase):
             self.assertIn("first_mutex", report["findings"][0]["text"])
             self.assertGreaterEqual(report["findings"][0]["seconds"], 10)
             self.assertIsNone(self.wait_of(report, "waiter")["holder"])
+
+    def test_a_reader_that_gets_no_cpu(self):
+        """The command's child is stopped for longer than a blocked one is waited for: the process lives, and is looked at."""
+        with Hanging("mutex", "holder", "waiter") as hanging, tempfile.TemporaryDirectory(prefix="usher-top-") as folder:
+            file = Path(folder) / "top.json"
+            top = subprocess.Popen([self.usher_stat, "top", "--duration", "2", "--json", file, str(hanging.process.pid)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            children = Path(f"/proc/{top.pid}/task/{top.pid}/children")
+            while not children.read_text():
+                time.sleep(0.01)
+            child = int(children.read_text().split()[0])
+            os.kill(child, signal.SIGSTOP)
+            time.sleep(5)
+            self.assertIsNone(top.poll())
+            self.assertIn(str(child), children.read_text().split())
+            os.kill(child, signal.SIGCONT)
+            page, error = top.communicate(timeout=LIMIT)
+            self.assertEqual((top.returncode, error), (0, ""))
+            self.assertNotIn("reader", page)
+            self.assertEqual(self.wait_of(json.loads(file.read_text()), "waiter")["holder"]["thread"], "holder")
 
     def test_words_that_are_wrong(self):
         self.assertIn("no process", self.top("no-such-program-at-all", status=1).stderr)

@@ -31,6 +31,7 @@
 #include "support/process/interruption.hpp"
 #include "support/process/process_ids.hpp"
 #include "support/process/running_process.hpp"
+#include "support/process/stat_line.hpp"
 #include "support/text/help.hpp"
 #include "support/text/messages.hpp"
 #include "support/text/output_file.hpp"
@@ -189,25 +190,121 @@ c_library libc_in(const std::vector<std::string>& files, std::string& text) {
   return c_library::unknown;
 }
 
-/// A thread of another process by the id that it has in the same PID namespace.
-std::optional<outside_thread> outside_of(pid_t pid, bool is_inside, std::uint32_t tid) {
-  if (is_inside || tid == 0 || tid > static_cast<std::uint32_t>(std::numeric_limits<pid_t>::max())) return std::nullopt;
-  const std::string id = std::to_string(tid), group = support::status_field(id, "Tgid");
-  if (group.empty() || group == std::to_string(pid)) return std::nullopt;
-  char ours[64], its[64];
-  const ssize_t n = readlink(fmt::format("/proc/{}/ns/pid", pid).c_str(), ours, sizeof ours),
-                m = readlink(fmt::format("/proc/{}/ns/pid", id).c_str(), its, sizeof its);
-  if (n <= 0 || n != m || !std::equal(ours, ours + n, its)) return std::nullopt;
-  const std::string state = support::status_field(id, "State");
-  return outside_thread{std::strtol(id.c_str(), nullptr, 10), support::status_field(id, "Name"),
-                        state.empty() ? '?' : state[0]};
+/// The name of a process's PID namespace; empty: not shown.
+std::string namespace_of(pid_t pid) {
+  char text[64];
+  const ssize_t n = readlink(fmt::format("/proc/{}/ns/pid", pid).c_str(), text, sizeof text);
+  return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "";
+}
+
+shown_id shown_id_in(const std::string& folder, pid_t id) {
+  const support::own_id own = support::read_own_id(folder.c_str());
+  return {id, own.is_inside ? std::int64_t{own.id} : 0};
+}
+
+outside_thread outside_thread_of(pid_t pid, pid_t tid) {
+  const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
+  const support::stat_line line = support::stat_line::of_thread(pid, tid);
+  return {shown_id_in(folder, tid), shown_id_in(fmt::format("/proc/{}", pid), pid), std::string(line.name()),
+          line.state()};
+}
+
+/// A thread of another process by the id that it has in the same PID namespace, which is this command's.
+std::optional<outside_thread> outside_of_here(pid_t pid, std::uint32_t tid) {
+  if (tid > static_cast<std::uint32_t>(std::numeric_limits<pid_t>::max())) return std::nullopt;
+  const std::string group = support::status_field(std::to_string(tid), "Tgid");
+  const long other = std::strtol(group.c_str(), nullptr, 10);
+  if (other <= 0 || other == pid) return std::nullopt;
+  const std::string its = namespace_of(static_cast<pid_t>(other));
+  if (its.empty() || its != namespace_of(pid)) return std::nullopt;
+  return outside_thread_of(static_cast<pid_t>(other), static_cast<pid_t>(tid));
+}
+
+/// The same in another PID namespace, where no file has the name of that id: the threads of its processes are searched.
+/// A container that makes many of them gets no holder named.
+std::optional<outside_thread> outside_of_inside(pid_t pid, std::uint32_t tid) {
+  constexpr std::size_t most_threads = 16384;  // chosen
+  const std::string ours = namespace_of(pid);
+  if (ours.empty()) return std::nullopt;
+  std::optional<outside_thread> found;
+  std::size_t seen = 0;
+  support::each_number("/proc", [&](pid_t other) {
+    if (found || other == pid || seen > most_threads || namespace_of(other) != ours) return;
+    support::each_number(fmt::format("/proc/{}/task", other).c_str(), [&](pid_t its) {
+      if (found || ++seen > most_threads) return;
+      const outside_thread t = outside_thread_of(other, its);
+      if (t.tid.own == std::int64_t{tid}) found = t;
+    });
+  });
+  return found;
+}
+
+/// A page of a file that a process maps.
+struct mapped_page {
+  std::string device;
+  std::uint64_t file = 0, offset = 0;
+  bool operator==(const mapped_page&) const = default;
+};
+
+/// Calls f(begin, end, page) for each mapping of a file, with the page of its begin, until f returns false.
+template <class F>
+void each_mapped_file(pid_t pid, F&& f) {
+  const std::string maps = support::content_of(AT_FDCWD, fmt::format("/proc/{}/maps", pid), std::size_t{16} << 20);
+  for (std::size_t at = 0; at < maps.size();) {
+    const std::size_t end_of_line = std::min(maps.find('\n', at), maps.size());
+    const std::string line = maps.substr(at, std::min(end_of_line - at, std::size_t{256}));
+    at = end_of_line + 1;
+    unsigned long begin = 0, end = 0, offset = 0, file = 0;
+    char device[24] = "";
+    if (std::sscanf(line.c_str(), "%lx-%lx %*4s %lx %23s %lu", &begin, &end, &offset, device, &file) != 5) continue;
+    if (file != 0 && !f(begin, end, mapped_page{device, file, offset})) return;
+  }
+}
+
+/// Whether another process maps the page at an address of the first one. An id of a process that has ended, or of another
+/// container, may be that of any thread: only one that has the lock's memory can hold it.
+bool maps_page_of(pid_t pid, std::uint64_t address, pid_t other) {
+  std::optional<mapped_page> page;
+  each_mapped_file(pid, [&](std::uint64_t begin, std::uint64_t end, mapped_page its) {
+    if (address < begin || address >= end) return true;
+    its.offset += address - begin;
+    page = its;
+    return false;
+  });
+  bool is_mapped = false;
+  if (page)
+    each_mapped_file(other, [&](std::uint64_t begin, std::uint64_t end, const mapped_page& its) {
+      is_mapped = its.device == page->device && its.file == page->file && page->offset >= its.offset &&
+                  page->offset - its.offset < end - begin;
+      return !is_mapped;
+    });
+  return is_mapped;
+}
+
+std::optional<outside_thread> outside_of(pid_t pid, bool is_inside, std::uint32_t tid, std::uint64_t address) {
+  if (tid == 0) return std::nullopt;
+  auto t = is_inside ? outside_of_inside(pid, tid) : outside_of_here(pid, tid);
+  if (t && !maps_page_of(pid, address, static_cast<pid_t>(t->pid.seen))) t.reset();
+  return t;
+}
+
+/// What went wrong with a reader of the process's memory; empty: nothing.
+std::string reason_of(look_trouble t) {
+  switch (t) {  // clang-format off
+    case look_trouble::none: break;
+    case look_trouble::blocked: return "the process's memory blocked its reader";
+    case look_trouble::busy: return "a read of the process's memory did not come to an end";
+    case look_trouble::starved: return "the reader of the process's memory got no CPU";
+    case look_trouble::ended: return "the reader of the process's memory ended early";
+  }  // clang-format on
+  return "";
 }
 
 /// One process that is looked at.
 class looked_process {
  public:
   looked_process(pid_t pid, bool opens_files)
-      : pid_(pid), names_(place_of(pid), opens_files), looker_(pid, look_options{}) {
+      : pid_(pid), watch_(pid), names_(place_of(pid), opens_files), looker_(pid, look_options{}) {
     head_.usher = USHER_VERSION;
     for (const std::string& word : command_of(pid)) head_.command.push_back(support::printable(word, 4096));
     head_.process = support::printable_line(support::name_of_process(pid));
@@ -217,7 +314,7 @@ class looked_process {
     head_.machine = machine_text();
   }
 
-  /// Nullopt: the process has ended, or this command was interrupted.
+  /// Nullopt: the process has ended, or cannot be looked at now, or this command was interrupted.
   std::optional<look_report> look() {
     const auto s = looker_.look(is_interrupted);
     if (!s || s->has_ended || s->threads.empty()) return std::nullopt;
@@ -227,10 +324,27 @@ class looked_process {
     subject.pid = pid_;
     subject.libc = libc_;
     subject.is_under_usher = has_usher_locks_;
-    subject.outside = [this, is_inside = s->is_inside](std::uint32_t tid) { return outside_of(pid_, is_inside, tid); };
+    subject.outside = [this, is_inside = s->is_inside](std::uint32_t own, std::uint64_t address) {
+      return outside_of(pid_, is_inside, own, address);
+    };
     assemble(*s, names_, subject, r);
     add_remarks(*s, r);
     return r;
+  }
+
+  /// Says why there is no report, and returns the exit status.
+  int say_why_not() const {
+    if (is_interrupted()) {
+      support::report_error("top: interrupted");
+      return 128 + support::interrupted();
+    }
+    const std::string why = reason_of(looker_.trouble());
+    if (watch_.has_ended())
+      support::report_error("top: process {} has ended while it was looked at", pid_);
+    else
+      support::report_error("top: process {} lives, but could not be looked at{}{}: try again", pid_,
+                            why.empty() ? "" : ": ", why);
+    return cannot_be_looked_at;
   }
 
  private:
@@ -248,9 +362,8 @@ class looked_process {
   void add_remarks(const sighting& s, look_report& r) const {
     if (s.shows_no_calls)
       r.remarks.emplace_back("the kernel does not show the system calls of these threads: only their states are known");
-    if (looker_.was_blocked())
-      r.remarks.emplace_back(
-          "the process's memory blocked its reader, so it was not read any more: locks and stacks are not known");
+    if (const std::string why = reason_of(looker_.trouble()); !why.empty())
+      r.remarks.push_back(why + ", so it was not read any more: locks and stacks are not known");
     else if (s.shows_no_memory)
       r.remarks.emplace_back("the process's memory may not be read: locks and stacks are not known");
     if (s.stacks_left_out != 0)
@@ -259,6 +372,7 @@ class looked_process {
   }
 
   pid_t pid_;
+  process_watch watch_;
   look_names names_;
   looker looker_;
   look_report head_;
@@ -274,22 +388,13 @@ bool write_json(support::output_file& file, const look_report& r) {
   return file.write(as_json(r).dump(2, ' ', false, lenient) + "\n");
 }
 
-int ended(pid_t pid) {
-  if (is_interrupted()) {
-    support::report_error("top: interrupted");
-    return 128 + support::interrupted();
-  }
-  support::report_error("top: process {} has ended while it was looked at", pid);
-  return cannot_be_looked_at;
-}
-
 /// A page after a second; if it must be seen whether a lock stays free, after ten.
 int show_once(const top_options& o, pid_t pid, support::output_file& json) {
   constexpr double enough = 1, until_lost = lost_after + 0.5;
   const auto begin = steady_clock::now();
   looked_process process(pid, true);
   auto r = process.look();
-  if (!r) return ended(pid);
+  if (!r) return process.say_why_not();
   const double duration = o.duration > 0 ? o.duration : enough;
   const auto passed = [&] { return std::chrono::duration<double>(steady_clock::now() - begin).count(); };
   bool goes_on = wait_for(duration - passed());
@@ -307,7 +412,7 @@ int show_once(const top_options& o, pid_t pid, support::output_file& json) {
 int show_tables(const top_options& o, pid_t pid, support::output_file& json) {
   looked_process process(pid, true);
   auto r = process.look();
-  if (!r) return ended(pid);
+  if (!r) return process.say_why_not();
   const auto begin = steady_clock::now();
   const auto is_over = [&] {
     return o.duration > 0 && std::chrono::duration<double>(steady_clock::now() - begin).count() >= o.duration;

@@ -58,7 +58,7 @@ public class Waits {
     public static void main(String[] arguments) throws Exception {
         start("limit", () -> {
             try {
-                Thread.sleep(60_000);
+                Thread.sleep(600_000);
             } catch (InterruptedException e) {
                 return;
             }

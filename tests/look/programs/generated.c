@@ -56,7 +56,7 @@ static kept void* holds_mutex(void* m) {
 }
 
 int main(void) {
-  alarm(60);
+  alarm(600);
   void* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) abort();
   memcpy(page, code, sizeof code);

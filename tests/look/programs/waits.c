@@ -533,7 +533,7 @@ enum { case_count = sizeof cases / sizeof *cases };
 
 int main(int argc, char** argv) {
   if (argc == 2) {
-    alarm(60);
+    alarm(600);
     if (pipe(ends) != 0) abort();
     for (int i = 0; i < case_count; i++) {
       if (strcmp(argv[1], cases[i].name) == 0) is_ready(argv[1], cases[i].prepare());

@@ -67,7 +67,7 @@ func isAsleep(p part) bool {
 
 func main() {
 	syscall.Pipe(ends[:])
-	go func() { time.Sleep(time.Minute); os.Exit(0) }()
+	go func() { time.Sleep(10 * time.Minute); os.Exit(0) }()
 	if len(os.Args) != 2 {
 		os.Exit(2)
 	}

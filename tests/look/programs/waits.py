@@ -36,7 +36,7 @@ def is_asleep(tid):
         return True
 
 
-signal.alarm(60)
+signal.alarm(600)
 is_held = threading.Event()
 start(holds_lock, is_held)
 is_held.wait()

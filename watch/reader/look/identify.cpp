@@ -107,6 +107,8 @@ constexpr known_function of_libc[] = {
     {"lll_lock_wait_private", {internal_lock, "", "", none}},
 };
 
+constexpr const char* java_event = "the Java VM's own wait (monitor, park or sleep)";
+
 // Of languages and their libraries, by a part of the name.
 constexpr known_function of_runtimes[] = {
     {"futex::Mutex::lock", {mutex, "Rust std", "", none}},
@@ -140,8 +142,8 @@ constexpr known_function of_runtimes[] = {
     {"ObjectMonitor::wait", {awaited::futex, "Java", "Object.wait(); which object is not known", none}},
     {"Parker::park", {awaited::futex, "Java", "LockSupport.park(); for which lock is not known", none}},
     {"PlatformMonitor::wait", {awaited::futex, "Java", "a monitor of the virtual machine", none}},
-    {"PlatformEvent::park",
-     {awaited::futex, "Java", "an event of the virtual machine: a monitor or Object.wait()", none}},
+    {"JavaThread::sleep", {awaited::futex, "Java", "Thread.sleep()", none}},
+    {"PlatformEvent::park", {awaited::futex, "Java", java_event, none}},
     {"take_gil", {awaited::futex, "CPython", "the global interpreter lock", none}},
     {"PyEval_RestoreThread", {awaited::futex, "CPython", "the global interpreter lock", none}},
     {"PyThread_acquire_lock", {awaited::futex, "CPython", "a lock of Python", none}},
@@ -390,11 +392,26 @@ maybe musl_semaphore(const evidence& e) {
   v.library = "musl";
   v.object = e.call.address;
   if (const auto value = e.words.at(0)) {
-    // Older versions have -1 while threads wait, newer ones the highest bit.
-    const std::uint32_t credits = *value == ~0u ? 0 : *value & 0x7fffffff;
-    v.is_free = credits != 0;
-    v.seen = fmt::format("value {}", credits);
+    // Older versions have -1 while threads wait, newer ones the highest bit. Other values are of a layout that is not
+    // known, as is one that has more credits than anybody posts.
+    constexpr std::uint32_t waiting = 0x80000000, most = 1 << 24;  // chosen
+    const std::uint32_t credits = *value == ~0u ? 0 : *value & ~waiting;
+    if ((e.call.value == ~0u || e.call.value == waiting) && credits <= most) {
+      v.is_free = credits != 0;
+      v.seen = fmt::format("value {}", credits);
+    }
   }
+  return v;
+}
+
+/// A condition variable or barrier of musl that is no process-shared one: its threads sleep on words of their own stacks, so
+/// the object's address is not known.
+maybe musl_without_address(const evidence& e, awaited what) {
+  if (!e.call.is_private) return {};
+  word_verdict v;
+  v.what = what;
+  v.library = "musl";
+  v.object = 0;
   return v;
 }
 
@@ -409,13 +426,13 @@ maybe by_words(const evidence& e, awaited what, std::optional<wanted_side> side)
         return v;
       return {};
     case condition:
-      return is_musl ? maybe() : glibc_condition(e);
+      return is_musl ? musl_without_address(e, what) : glibc_condition(e);
     case semaphore:
       return is_musl ? musl_semaphore(e) : glibc_semaphore(e);
     case rwlock:
       return is_musl ? musl_rwlock(e, side) : glibc_rwlock(e, side);
     case barrier:
-      return is_musl ? maybe() : glibc_barrier(e);
+      return is_musl ? musl_without_address(e, what) : glibc_barrier(e);
     case join:
       return join_of(e);
     default:
@@ -431,14 +448,44 @@ struct named_frame {
   bool is_of_usher = false;  ///< the function is Usher's library's
 };
 
-/// The innermost known function, and the innermost one of a runtime above it, which tells more.
+/// Whether a function lies between a lock's function and its system call, by its name; that of a closure may be the
+/// program's own.
+bool is_between(std::string_view function) {
+  const auto has = [function](std::string_view part) { return function.find(part) != std::string_view::npos; };
+  if (has("parking_lot")) return true;
+  if (has("closure") || has("lambda") || has("_FUN") || has("invoke")) return false;
+  if (has("std::sys::") || has("3std3sys") || function.starts_with("std::__") || function.starts_with("usher::"))
+    return true;
+  const std::string_view name = plain(function);
+  for (const std::string_view beginning : {"syscall", "GI_", "lll_", "futex_", "futexwait", "do_futex_wait",
+                                           "timedwait", "new_sem_", "pthread_", "internal_syscall", "libc_"})
+    if (name.starts_with(beginning)) return true;
+  return false;
+}
+
+/// Whether a file is a virtual machine, whose locks call no function of a program.
+bool is_virtual_machine(std::string_view module) {
+  const std::string_view file = module.substr(module.rfind('/') + 1);
+  return file.starts_with("libjvm.so") || file.starts_with("libpython") || file.starts_with("python");
+}
+
+/// The innermost known function, and the innermost one of a runtime above it, which tells more. Both are looked for up
+/// to the first foreign function: further out may be a function that called the one which waits, as pthread_once() does.
 std::pair<std::optional<named_frame>, std::optional<named_frame>> known_functions(std::span<const frame> functions) {
   constexpr std::size_t deepest = 16;
   std::optional<named_frame> first, runtime;
+  bool is_in_machine = false;
   for (const frame& f : functions.first(std::min(functions.size(), deepest))) {
-    if (const auto its = wait_of_function(f.function)) {
+    if (const auto its = wait_of_function(f.function); its && !(is_in_machine && *its->library == '\0')) {
       if (!first) first = {*its, f.function, support::is_library_file(f.module)};
-      if (!runtime && *its->library != '\0') runtime = {*its, f.function, false};
+      // Java's event serves monitors and sleeps: the next function of the virtual machine tells which.
+      const bool tells_more = runtime && runtime->its.kind == std::string_view(java_event);
+      if ((!runtime && *its->library != '\0') || (tells_more && its->library == std::string_view("Java")))
+        runtime = {*its, f.function, false};
+    } else if (is_virtual_machine(f.module)) {
+      is_in_machine = true;
+    } else if (!is_passed_over(f.module) && !is_between(f.function)) {
+      break;
     }
   }
   return {first, runtime};
@@ -455,9 +502,17 @@ verdict plain_futex(const evidence& e, const char* known_by) {
   return v;
 }
 
+/// Whether the call can be that of pthread_once(): its word has "in progress", in musl with waiters.
+bool is_of_once(const evidence& e) {
+  if (e.call.has_mask || e.call.has_time_limit || e.call.inherits_priority) return false;
+  return e.around.libc == c_library::musl ? e.call.value == 3 : (e.call.value & 3) == 1;
+}
+
 /// Of a wait for a lock of the C library, whose kind a function or the words tell.
 verdict of_library(const evidence& e, const std::optional<named_frame>& said) {
   const std::optional<wanted_side> side = said && said->its.side != none ? std::optional(said->its.side) : std::nullopt;
+  if (said && said->its.what == once && *said->its.kind == '\0' && !is_of_once(e))
+    return plain_futex(e, "futex call; not that of pthread_once");
   if (said) {
     // A wait for a condition ends by locking the mutex again, inside of the same function.
     if (said->its.what == condition)
@@ -466,7 +521,7 @@ verdict of_library(const evidence& e, const std::optional<named_frame>& said) {
         return *m;
       }
     if (maybe v = by_words(e, said->its.what, side)) {
-      v->known_by = fmt::format("function {} and words", shown(said->function));
+      v->known_by = fmt::format("function {}{}", shown(said->function), v->object != 0 ? " and words" : "");
       if (v->side == none && side) v->side = *side;
       if (v->kind.empty()) v->kind = said->its.kind;
       return *v;
@@ -499,6 +554,11 @@ verdict of_library(const evidence& e, const std::optional<named_frame>& said) {
 
 }  // namespace
 
+std::optional<named_wait> wait_of_functions(std::span<const frame> functions) {
+  const auto first = known_functions(functions).first;
+  return first ? std::optional(first->its) : std::nullopt;
+}
+
 verdict identify(const futex_call& call, const futex_words& words, const surroundings& around,
                  std::span<const frame> functions) {
   const evidence e{call, words, around};
@@ -517,7 +577,8 @@ verdict identify(const futex_call& call, const futex_words& words, const surroun
     v.known_by = fmt::format("function {}", shown(first->function));
     // Mutex, condition and once of Rust's standard library are the futex word itself.
     if (v.what == mutex && std::string_view(first->its.library) == "Rust std")
-      if (const auto word = words.at(0)) v.is_free = *word == 0, v.seen = fmt::format("word {}", *word);
+      if (const auto word = words.at(0); word && *word <= 2 && call.value == 2)
+        v.is_free = *word == 0, v.seen = fmt::format("word {}", *word);
   } else {
     v = of_library(e, first);
   }
@@ -529,6 +590,10 @@ verdict identify(const futex_call& call, const futex_words& words, const surroun
         v.known_by += fmt::format(", inside of {}", shown(runtime->function));
     }
   }
+  // That a lock is free while threads sleep is said only of a layout that is certain.
+  if (v.is_free.value_or(false) && v.library != "Rust std" &&
+      (around.libc == c_library::unknown || v.library != (around.libc == c_library::musl ? "musl" : "glibc")))
+    v.is_free.reset();
   if (v.seen.empty())
     if (const auto word = words.at(0)) v.seen = fmt::format("word {:#x}", *word);
   return v;

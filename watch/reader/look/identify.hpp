@@ -83,5 +83,7 @@ struct named_wait {
   wanted_side side;
 };
 std::optional<named_wait> wait_of_function(std::string_view function);
+/// The same by the innermost frames of a stack, up to the first function that is not the lock's.
+std::optional<named_wait> wait_of_functions(std::span<const frame> functions);
 
 }  // namespace usher::reader

@@ -135,7 +135,7 @@ void assembler::name_object(looked_wait& w, const verdict& v) {
                  : "the end of a thread";
     return;
   }
-  if (const target_module* const m = names_.module_of(v.object)) {
+  if (const target_module* const m = v.object != 0 ? names_.module_of(v.object) : nullptr) {
     w.module = m->path;
     w.offset = v.object - m->bias;
     if (const auto object = names_.object(v.object); object && !object->symbol.empty())
@@ -149,7 +149,7 @@ void assembler::name_object(looked_wait& w, const verdict& v) {
     w.offset = f->offset;
     w.name = short_text(namer::of_frame(*f).name);
   }
-  if (w.name.empty()) w.name = hexadecimal(v.object);
+  if (w.name.empty()) w.name = v.object != 0 ? hexadecimal(v.object) : "whose place is not known";
 }
 
 looked_wait assembler::wait_of_call(const sighted_key& k, const std::string& file) {
@@ -212,7 +212,8 @@ void assembler::add_key(std::uint32_t number) {
     w.place = place.where;
     if (const frame* const f = own_place(w.place); f != nullptr) w.module = f->module, w.offset = f->offset;
   }
-  const auto id = std::tuple(w.what, w.address, call ? std::string() : w.name);
+  // Without an address, the waits of one place are one object.
+  const auto id = std::tuple(w.what, w.address, call && w.address != 0 ? std::string() : w.name);
   const auto [at, is_new] = groups_.try_emplace(id, static_cast<std::uint32_t>(to_.waits.size()));
   if (is_new) {
     to_.waits.push_back(std::move(w));
@@ -248,11 +249,8 @@ void assembler::add_threads() {
       w.tid = to.tid;
       w.thread = to.name;
       w.side = verdict_of_key_[t.key - 1].side;
-      for (const frame& f : stacks_[i].where.frames)
-        if (const auto its = wait_of_function(f.function); its && its->side != wanted_side::none) {
-          w.side = its->side;
-          break;
-        }
+      if (const auto its = wait_of_functions(stacks_[i].where.frames); its && its->side != wanted_side::none)
+        w.side = its->side;
       if (to_.waits[*to.wait].what != awaited::rwlock) w.side = wanted_side::none;
       w.waited = t.waited;
       const auto call = futex_call_of(t.entry);
@@ -291,11 +289,11 @@ void assembler::name_holders() {
       h.where = stacks_[inside->second];
       w.holder = std::move(h);
     } else if (is_shared_[i] && subject_.outside) {
-      const auto other = subject_.outside(owner);
+      const auto other = subject_.outside(owner, w.address);
       if (!other) continue;
       looked_holder h;
-      h.tid = {other->pid, 0};
-      h.pid = {other->pid, 0};
+      h.tid = other->tid;
+      h.pid = other->pid;
       h.thread = short_text(other->name);
       h.state = other->state;
       h.is_confirmed = true;
@@ -363,7 +361,9 @@ void assembler::sort_waits() {
   const auto rank = [this](std::uint32_t i) {
     const looked_wait& w = to_.waits[i];
     const bool is_call = w.what == awaited::call || w.what == awaited::unknown;
-    return std::tuple(is_call ? 1 : 0, w.waiters.empty() ? 1 : 0, w.holder ? 0 : 1, -w.waited);
+    // A monitor of Java has a holder too, whom no word names.
+    const bool is_held = w.holder || w.kind.starts_with("a monitor, to enter it");
+    return std::tuple(is_call ? 1 : 0, w.waiters.empty() ? 1 : 0, is_held ? 0 : 1, -w.waited);
   };
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return rank(a) < rank(b); });
   std::vector<std::uint32_t> place(order.size());

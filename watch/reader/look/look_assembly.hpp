@@ -21,7 +21,7 @@ inline constexpr double lost_after =
 
 /// A thread of another process, which a process-shared object names.
 struct outside_thread {
-  std::int64_t pid = 0;
+  shown_id tid, pid;
   std::string name;
   char state = '?';
 };
@@ -31,8 +31,9 @@ struct look_subject {
   std::int64_t own_pid = 0;  ///< 0: the same
   c_library libc = c_library::unknown;
   bool is_under_usher = false;
-  /// The thread of another process with this id in the process's PID namespace; nullopt: none, or not known.
-  std::function<std::optional<outside_thread>(std::uint32_t)> outside;
+  /// The thread of another process with this id in the process's PID namespace, if that process maps the memory at the
+  /// address too; nullopt: none, or not known.
+  std::function<std::optional<outside_thread>(std::uint32_t own, std::uint64_t address)> outside;
 };
 
 /// Adds threads, waits, chains, findings and counts to `to`.

@@ -17,7 +17,10 @@
 #include <thread>
 #include <utility>
 
+#include "support/process/files.hpp"
+#include "support/process/stat_line.hpp"
 #include "watch/reader/look/passes.hpp"
+#include "watch/reader/read/cpu_use.hpp"
 
 namespace usher::reader {
 
@@ -33,7 +36,10 @@ struct looker::board {
 namespace {
 
 constexpr std::size_t longest_message = std::size_t{64} << 20;
-constexpr auto too_long = 1s;  // without progress; chosen
+// Without progress; chosen.
+constexpr auto longest_sleep = 1s;
+constexpr std::uint64_t longest_run = 3'000'000'000;  // ns of CPU time
+constexpr auto longest_starvation = 30s;
 constexpr unsigned most_children = 4;
 
 bool send_all(int to, const char* from, std::size_t size) {
@@ -102,7 +108,7 @@ void looker::start() {
     for (int i = 0; i < 3 && nothing >= 0; i++) dup2(nothing, i);
     for (const int s : {SIGINT, SIGQUIT, SIGHUP}) signal(s, SIG_IGN);  // the command ends its child
     try {
-      passes work(pid_, options_.period, options_.most_threads, blocked_ == 0, board_->progress);
+      passes work(pid_, options_.period, options_.most_threads, given_up_ == 0, board_->progress);
       serve(channel, work, options_.period, board_->cpu_ns);
     } catch (...) {  // no memory
     }
@@ -123,36 +129,78 @@ void looker::end() {
   child_ = -1;
 }
 
-/// Receives a message. False: the child has ended, or makes no progress, or this command was interrupted.
-bool looker::receive(std::string& bytes, const interruption& interrupted) {
+namespace {
+
+/// Watches a child that makes no progress: whether it sleeps all the time, runs, or waits for a CPU.
+class stalled_child {
+ public:
+  explicit stalled_child(pid_t child) : child_(child) { has_progress(); }
+
+  void has_progress() {
+    progress_at_ = asleep_since_ = steady_clock::now();
+    first_run_ = run_ = times();
+  }
+  /// Why the child must be given up; none: not yet.
+  look_trouble trouble() {
+    const auto now = steady_clock::now();
+    if (now - progress_at_ < longest_sleep) return look_trouble::none;
+    const schedule_times t = times();
+    // A child that has not run between two readings, and sleeps in both, has slept in one call all the time.
+    if (t.runs != run_.runs || t.ran != run_.ran || !is_asleep()) asleep_since_ = now;
+    run_ = t;
+    if (now - asleep_since_ > longest_sleep) return look_trouble::blocked;
+    if (t.ran - first_run_.ran > longest_run) return look_trouble::busy;
+    return now - progress_at_ > longest_starvation ? look_trouble::starved : look_trouble::none;
+  }
+
+ private:
+  std::string path(const char* file) const { return "/proc/" + std::to_string(child_) + "/" + file; }
+  schedule_times times() const {
+    return parse_schedule(support::content_of(AT_FDCWD, path("schedstat"), 128)).value_or(schedule_times{});
+  }
+  /// In a system call. A page fault of the child's own is none: then a disk is slow.
+  bool is_asleep() const {
+    const char state = support::stat_line::of_process(child_).state();
+    return (state == 'S' || state == 'D') && !support::content_of(AT_FDCWD, path("syscall"), 16).starts_with("-1");
+  }
+
+  pid_t child_;
+  schedule_times first_run_, run_;
+  steady_clock::time_point progress_at_, asleep_since_;
+};
+
+}  // namespace
+
+/// Receives a message. None: all of it has come, or this command was interrupted.
+look_trouble looker::receive(std::string& bytes, const interruption& interrupted) {
   std::uint64_t size = 0, progress = board_->progress.load();
   std::size_t have = 0;
-  auto progress_at = steady_clock::now();
+  stalled_child child(child_);
   char* to = reinterpret_cast<char*>(&size);
   std::size_t wanted = sizeof size;
   bool is_head = true;
   for (;;) {
     if (have == wanted && is_head) {
-      if (size > longest_message) return false;
+      if (size > longest_message) return look_trouble::ended;
       bytes.resize(size);
       to = bytes.data();
       wanted = size;
       have = 0;
       is_head = false;
     }
-    if (have == wanted && !is_head) return true;
+    if (have == wanted && !is_head) return look_trouble::none;
     const ssize_t n = recv(channel_, to + have, wanted - have, 0);
-    if (n == 0) return false;
+    if (n == 0) return look_trouble::ended;
     if (n > 0) {
       have += static_cast<std::size_t>(n);
-      progress_at = steady_clock::now();
+      child.has_progress();
       continue;
     }
-    if (errno != EAGAIN && errno != EINTR) return false;
-    if (interrupted()) return false;
+    if (errno != EAGAIN && errno != EINTR) return look_trouble::ended;
+    if (interrupted()) return look_trouble::none;
     const std::uint64_t now = board_->progress.load();
-    if (now != progress) progress = now, progress_at = steady_clock::now();
-    if (steady_clock::now() - progress_at > too_long) return false;
+    if (now != progress) progress = now, child.has_progress();
+    if (const look_trouble why = child.trouble(); why != look_trouble::none) return why;
     pollfd p{channel_, POLLIN, 0};
     poll(&p, 1, 20);
   }
@@ -162,15 +210,18 @@ std::optional<sighting> looker::look(const interruption& interrupted) {
   while (board_ && child_ > 0 && !interrupted()) {
     std::string bytes;
     const char request = 'l';
-    if (send_all(channel_, &request, 1) && receive(bytes, interrupted)) {
+    look_trouble why = send_all(channel_, &request, 1) ? receive(bytes, interrupted) : look_trouble::ended;
+    if (interrupted()) return std::nullopt;
+    if (why == look_trouble::none) {
       sighting s;
       byte_reader r(bytes);
       r(s);
       if (r.is_at_end()) return s;
+      why = look_trouble::ended;
     }
-    if (interrupted()) return std::nullopt;
     end();
-    if (++blocked_ >= most_children) return std::nullopt;
+    if (trouble_ == look_trouble::none) trouble_ = why;
+    if (why == look_trouble::starved || ++given_up_ >= most_children) return std::nullopt;
     start();
   }
   return std::nullopt;

@@ -1,8 +1,8 @@
 // Runs the passes in a child process, and gets sightings from it.
 //
 // A read of the process's memory may block for as long as the process wants (userfaultfd, FUSE). So the passes run in a
-// child: if it makes no progress for a second it is killed, or left behind if it cannot be killed, and another one goes
-// on, which reads no memory of the process any more.
+// child: if it sleeps in one system call for a second it is killed, or left behind if it cannot be killed, and another
+// one goes on, which reads no memory of the process any more. A child that only gets no CPU is waited for.
 #pragma once
 
 #include <sys/types.h>
@@ -23,6 +23,15 @@ struct look_options {
   std::uint32_t most_threads = 16384;
 };
 
+/// Why a child was given up.
+enum class look_trouble : std::uint8_t {
+  none,
+  blocked,  ///< it slept in a system call
+  busy,     ///< it ran without progress
+  starved,  ///< it got no CPU
+  ended     ///< by itself
+};
+
 class looker {
  public:
   using interruption = std::function<bool()>;
@@ -32,10 +41,10 @@ class looker {
   looker& operator=(const looker&) = delete;
   ~looker();
 
-  /// Asks for a closer look, and waits for it. Nullopt: interrupted, or no child can be started.
+  /// Asks for a closer look, and waits for it. Nullopt: interrupted, or no child can be started, or none comes to an end.
   std::optional<sighting> look(const interruption& interrupted);
-  /// Whether a child was given up because the process's memory blocked it.
-  bool was_blocked() const { return blocked_ != 0; }
+  /// Why the first child was given up, after which no memory of the process is read any more.
+  look_trouble trouble() const { return trouble_; }
   /// CPU seconds of the children that were given up and of the one that runs.
   double cpu_seconds() const;
 
@@ -43,14 +52,15 @@ class looker {
   struct board;
   void start();
   void end();
-  bool receive(std::string& bytes, const interruption& interrupted);
+  look_trouble receive(std::string& bytes, const interruption& interrupted);
 
   pid_t pid_;
   look_options options_;
   std::shared_ptr<board> board_;
   pid_t child_ = -1;
   int channel_ = -1;
-  unsigned blocked_ = 0;
+  unsigned given_up_ = 0;
+  look_trouble trouble_ = look_trouble::none;
 };
 
 }  // namespace usher::reader
