@@ -140,6 +140,7 @@ NOT_OF_MUSL = ("crowd", "mutex-adaptive", "lost-wakeup", "deadlock-self", "condi
 INCOMPLETE = {
     ("go", "go-channel"): "goroutines are not read, only threads",
     ("go", "go-mutex"): "as go-channel",
+    ("rust", "rust-condvar"): "the tables of some compilers lose the caller of Condvar::wait",
     # musl's library has no unwind tables and no names of its inner functions, and the words lie on the waiters' stacks.
     ("musl", "condition-timedwait"): "the stack ends before pthread_cond_timedwait",
     ("musl", "barrier"): "the stack of some waiters ends before pthread_barrier_wait",

@@ -1,14 +1,19 @@
 // Threads that wait for what the argument names, for ever: the targets of test_top.py. The program says "ready" when all
 // of its threads are about to wait; whether they do is for the test to see.
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -110,6 +115,27 @@ void rwlock_held(bool to_write, bool is_wanted_to_write) {
   });
 }
 
+/// A futex directly behind a page whose reader waits for ever.
+void block_readers() {
+  const long file = syscall(SYS_userfaultfd, O_CLOEXEC);
+  uffdio_api version{};
+  version.api = UFFD_API;
+  auto* const pages =
+      static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  uffdio_register range{};
+  range.range = {reinterpret_cast<std::uintptr_t>(pages), 4096};
+  range.mode = UFFDIO_REGISTER_MODE_MISSING;
+  if (file < 0 || ioctl(static_cast<int>(file), UFFDIO_API, &version) != 0 ||
+      ioctl(static_cast<int>(file), UFFDIO_REGISTER, &range) != 0) {
+    puts("no right");
+    exit(0);
+  }
+  pages[4096] = 0;
+  begin("waiter", [pages] {
+    for (;;) syscall(SYS_futex, pages + 4096, FUTEX_WAIT_PRIVATE, 0, nullptr, nullptr, 0);
+  });
+}
+
 /// The other process of a shared mutex holds it. `names_stranger`: its word names the parent process, which does not map
 /// it, as after the end of the holder.
 void shared_with_child(bool names_stranger) {
@@ -157,6 +183,7 @@ void start(const std::string& what) {
   if (what == "robust") typed(PTHREAD_MUTEX_NORMAL, true, PTHREAD_PRIO_NONE, false);
   if (what == "pi") typed(PTHREAD_MUTEX_NORMAL, false, PTHREAD_PRIO_INHERIT, false);
   if (what == "shared") typed(PTHREAD_MUTEX_NORMAL, false, PTHREAD_PRIO_NONE, true);
+  if (what == "blocks-readers") block_readers();
   if (what == "shared-child") shared_with_child(false);
   if (what == "shared-stranger") shared_with_child(true);
   if (what == "deadlock") deadlock();
