@@ -141,6 +141,8 @@ INCOMPLETE = {
     ("go", "go-channel"): "goroutines are not read, only threads",
     ("go", "go-mutex"): "as go-channel",
     ("rust", "rust-condvar"): "the tables of some compilers lose the caller of Condvar::wait",
+    ("java", "java-monitor"): "libjvm of Debian 13 has no symbols; with those of Debian 12 the case is named",
+    ("python", "python-lock"): "Python 3.13 waits in _PySemaphore_Wait, which is more than a lock's",
     # musl's library has no unwind tables and no names of its inner functions, and the words lie on the waiters' stacks.
     ("musl", "condition-timedwait"): "the stack ends before pthread_cond_timedwait",
     ("musl", "barrier"): "the stack of some waiters ends before pthread_barrier_wait",
