@@ -721,7 +721,7 @@ class Run(Usher):
             self.assertEqual(done.stderr, "")
             return done.stdout.split()
 
-        self.assertEqual(completed("t"), ["try"])
+        self.assertEqual(completed("t"), ["try", "top"])
         self.assertEqual(completed("st"), ["status", "stat"])
         self.assertEqual(completed("help", "ch"), ["check"])
         self.assertEqual(completed("help", "sim", ""), ["calibrate", "validate"])

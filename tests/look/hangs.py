@@ -141,8 +141,7 @@ INCOMPLETE = {
     ("go", "go-channel"): "goroutines are not read, only threads",
     ("go", "go-mutex"): "as go-channel",
     ("rust", "rust-condvar"): "the tables of some compilers lose the caller of Condvar::wait",
-    ("java", "java-monitor"): "libjvm of Debian 13 has no symbols; with those of Debian 12 the case is named",
-    ("python", "python-lock"): "Python 3.13 waits in _PySemaphore_Wait, which is more than a lock's",
+    ("java_in_root", "java-monitor"): "in another root directory the functions of libjvm.so get no names",
     # musl's library has no unwind tables and no names of its inner functions, and the words lie on the waiters' stacks.
     ("musl", "condition-timedwait"): "the stack ends before pthread_cond_timedwait",
     ("musl", "barrier"): "the stack of some waiters ends before pthread_barrier_wait",
@@ -313,7 +312,7 @@ def of_other_system(maker, root):
     yield Variant("static", STATIC, static, has_tables=False)
     yield Variant("rust", RUST, lambda case: [rust(maker, "waits-rust-other", *(f"-Clink-arg={word}" for word in linked)), case], libc="")
     yield Variant("go", GO, lambda case: [maker.go_program(), case], libc="")
-    yield Variant("java", JAVA, java)
+    yield Variant("java_in_root", JAVA, java)
     yield Variant("python", PYTHON, of_python, env={"PYTHONHOME": str(root / "usr")})
 
 

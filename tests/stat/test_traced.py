@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -80,6 +81,9 @@ class Traced(unittest.TestCase):
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         with tempfile.TemporaryDirectory(prefix="usher-traced-") as folder:
             file = Path(folder) / "trace"
+            end = time.monotonic() + LIMIT
+            while "libusher" not in Path(f"/proc/{program.pid}/maps").read_text() and time.monotonic() < end:
+                time.sleep(0.01)  # `usher run` has not become the program yet
             done = subprocess.run([OPTIONS.usher, "stat", "-p", str(program.pid), "--trace", file], env=self.environment(),
                                   capture_output=True, text=True, timeout=LIMIT)
             said = [int(word) for word in program.communicate(timeout=LIMIT)[0].split()]

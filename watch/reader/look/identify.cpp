@@ -148,7 +148,7 @@ constexpr known_function of_runtimes[] = {
     {"PyEval_RestoreThread", {awaited::futex, "CPython", "the global interpreter lock", none}},
     {"PyThread_acquire_lock", {awaited::futex, "CPython", "a lock of Python", none}},
     {"PyMutex_Lock", {awaited::futex, "CPython", "a PyMutex", none}},
-    {"PySemaphore_", {awaited::futex, "CPython", "a semaphore of the interpreter", none}},
+    {"PySemaphore_", {awaited::futex, "CPython", "a lock or an event of the interpreter (PySemaphore)", none}},
     {"std::__atomic_wait_address", {awaited::futex, "libstdc++", "std::atomic::wait", none}},
 };
 
