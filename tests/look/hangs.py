@@ -201,10 +201,11 @@ class Maker:
         return self.make(name, compiler, "-std=gnu11", "-O2", "-g", source, *more, "-pthread")
 
     def parking_lot(self):
-        """Cargo gets the crates that its lock file names; without a network the cases are left out."""
+        """Cargo gets the crates, and writes a lock file beside a copy of the sources; without a network the cases are left out."""
         folder = self.folder / "parking_lot"
-        self.make("parking_lot/release/waits_parking_lot", "cargo", "build", "--quiet", "--release", "--locked", "--manifest-path", "parking_lot/Cargo.toml",
-                  "--target-dir", str(folder), has_own_output=True)
+        shutil.copytree(look.SOURCES / "parking_lot", folder / "source", dirs_exist_ok=True)
+        self.make("parking_lot/release/waits_parking_lot", "cargo", "build", "--quiet", "--release", "--manifest-path",
+                  str(folder / "source/Cargo.toml"), "--target-dir", str(folder), has_own_output=True)
         return str(folder / "release" / "waits_parking_lot")
 
     def go_program(self):
