@@ -204,6 +204,7 @@ class Maker:
         """Cargo gets the crates, and writes a lock file beside a copy of the sources; without a network the cases are left out."""
         folder = self.folder / "parking_lot"
         shutil.copytree(look.SOURCES / "parking_lot", folder / "source", dirs_exist_ok=True)
+        shutil.copy(look.SOURCES / "ready.rs", folder)
         self.make("parking_lot/release/waits_parking_lot", "cargo", "build", "--quiet", "--release", "--manifest-path",
                   str(folder / "source/Cargo.toml"), "--target-dir", str(folder), has_own_output=True)
         return str(folder / "release" / "waits_parking_lot")
