@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: page pages help deps configure clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-lab test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak look-hangs look-hostile fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim man format check-format tidy install deb clean
+.PHONY: page pages help deps configure clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-lab test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak diff-pairs look-hangs look-hostile fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim man format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -217,6 +217,10 @@ SOAK_SECONDS ?= 600
 # SOAK_SECONDS=600 for all locks together, or SECONDS_PER_LOCK=N.
 soak: build ## test| random traffic under every lock; SOAK_SECONDS=600
 	@python3 tests/soak/run.py --build $(BUILD) --seconds $(SOAK_SECONDS) $(if $(SECONDS_PER_LOCK),--seconds-per-lock $(SECONDS_PER_LOCK))
+
+# How often usher diff names a longer section, and is silent about two runs of one build; on a quiet machine, 4 minutes.
+diff-pairs: build
+	@USHER_BIN=$(BUILD)/bin/usher timeout 900 python3 tests/stat/diff_pairs.py
 
 # Hangs in all languages, with the C library of Debian 13, which is loaded into build/look-trixie.
 look-hangs: build
