@@ -7,8 +7,9 @@
 #       Use: foreach(name header type IN ZIP_LISTS names headers types)
 #   usher_catalog_sources(OUT <variable> LOCK_TEMPLATE <file> HEADER <header> NAMESPACE <ns> TABLE <type> [WITHOUT <type>...]
 #                         [USUAL <variable>])
-#       generates a source file for each lock that is built, and one that lists these locks, families.cpp; sets <variable>
-#       to the paths, that of the list last. USUAL: sets its variable to those of the usual locks, with usual_families.cpp
+#       generates a source file for each lock that is built, and families.cpp, which lists these locks; sets <variable> to
+#       the paths of these files, families.cpp last. USUAL sets its variable to the paths of the usual locks' files only, and
+#       of usual_families.cpp, which lists them.
 include_guard(GLOBAL)
 set(USHER_CATALOG_LIST ${PROJECT_SOURCE_DIR}/library/catalog/catalog.list CACHE INTERNAL "")
 set(USHER_FAMILIES_TEMPLATE ${PROJECT_SOURCE_DIR}/library/catalog/families.cpp.in CACHE INTERNAL "")

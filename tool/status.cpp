@@ -197,7 +197,8 @@ void print_line(const std::string& title, const std::string& line) {
   fmt::print("{}\n", support::printable_line(title + ": " + line));
 }
 
-/// Prints the state of a process that has memory, in one line. Returns whether Usher's locks are on in it.
+/// Prints in one line whether Usher's locks are on in a process that has memory mappings: a kernel thread and a process
+/// that has ended have none. Returns whether they are on.
 bool describe(pid_t pid, const std::string& title) {
   const auto library = support::library_of(pid);
   if (!library) {

@@ -36,7 +36,7 @@ class rounds {
  private:
   static constexpr std::size_t reference = 0;  // among the candidates
 
-  /// State of a candidate beside its results.
+  /// What the trial keeps about a candidate while it runs, without the results.
   struct entry {
     run_locks locks = {};                 ///< the C library's: the program as it is
     std::vector<double> seconds = {};     ///< of its runs, with preparation and server

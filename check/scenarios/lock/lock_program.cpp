@@ -12,7 +12,8 @@ void lock_program::set_up() {
   the_search.held_back = rl::rand(threads);
   crowd = choose_crowd();
   choose_course();
-  // NUMA nodes with high numbers: not for locks that have a table with an entry for each of a few nodes.
+  // In a quarter of the programs the NUMA nodes are numbered from 15. Locks whose table has entries for a few nodes only
+  // are left out.
   const bool any_node = the_lock->unlock_is_due != nullptr && the_lock->has_certain_successor != nullptr &&
                         !the_lock->entry_for_each_node;
   if (any_node && rl::rand(4) == 0) world.number_nodes_from(15);

@@ -125,7 +125,7 @@ verdict assembler::verdict_of(const sighted_key& k, const std::vector<frame>& fr
   return identify(*futex_call_of(k.entry), k.words, around, frames);
 }
 
-/// The name of a static object, or of the place that waits for it.
+/// Names the object of a wait: a static object by its symbol, any other object by the code that waits for it.
 void assembler::name_object(looked_wait& w, const verdict& v) {
   if (v.what == awaited::join) {
     const auto other = by_own_.find(v.owner);
