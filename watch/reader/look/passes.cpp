@@ -15,6 +15,7 @@
 
 #include "support/process/process_ids.hpp"
 #include "support/process/stat_line.hpp"
+#include "watch/reader/read/small_file.hpp"
 
 namespace usher::reader {
 namespace {
@@ -34,23 +35,6 @@ std::uint64_t cpu_now() {
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
-
-/// The beginning of a small file of a thread; empty if it cannot be read.
-class thread_file {
- public:
-  thread_file(pid_t pid, pid_t tid, const char* name) {
-    char path[64];
-    std::snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
-    const support::owned_descriptor file(open(path, O_RDONLY | O_CLOEXEC));
-    const ssize_t n = file.is_open() ? read(file.get(), text_, sizeof text_) : -1;
-    size_ = n > 0 ? static_cast<std::size_t>(n) : 0;
-  }
-  std::string_view text() const { return {text_, size_}; }
-
- private:
-  char text_[512];
-  std::size_t size_ = 0;
-};
 
 bool is_futex_wait(const kernel_entry& e) {
   return futex_call_of(e).has_value();
@@ -240,7 +224,7 @@ void passes::begin_sleep(pid_t tid, thread& t, clock::time_point now) {
     if (t.is_asleep) t.key = key_of(*entry);
     return;
   }
-  const support::stat_line line{std::string(thread_file(pid_, tid, "stat").text())};
+  const support::stat_line line{std::string(small_file("/proc/%d/task/%d/stat", pid_, tid).text())};
   t.state = line.state();
   t.is_asleep = t.state == 'S' || t.state == 'D';
 }
@@ -436,7 +420,7 @@ sighted_thread passes::sighted(pid_t tid, thread& t, clock::time_point now) {
   sighted_thread to;
   to.tid = tid;
   to.own = t.own;
-  const support::stat_line line{std::string(thread_file(pid_, tid, "stat").text())};
+  const support::stat_line line{std::string(small_file("/proc/%d/task/%d/stat", pid_, tid).text())};
   to.state = line.state();
   to.name = line.name();
   to.cpu_seconds = t.cpu >= t.first_cpu ? static_cast<double>(t.cpu - t.first_cpu) * 1e-9 : 0;
@@ -460,7 +444,7 @@ sighted_thread passes::sighted(pid_t tid, thread& t, clock::time_point now) {
     to.file = t.file;
   }
   const bool needs_place = !t.entry || t.entry->number < 0;
-  if (needs_place && t.kernel_place.empty()) t.kernel_place = thread_file(pid_, tid, "wchan").text();
+  if (needs_place && t.kernel_place.empty()) t.kernel_place = small_file("/proc/%d/task/%d/wchan", pid_, tid).text();
   to.kernel_place = t.kernel_place;
   return to;
 }

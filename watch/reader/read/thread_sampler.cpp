@@ -33,6 +33,7 @@
 #include "support/process/running_process.hpp"
 #include "watch/contract/module_identity.hpp"
 #include "watch/reader/read/cpu_use.hpp"
+#include "watch/reader/read/small_file.hpp"
 
 namespace usher::reader {
 namespace {
@@ -117,24 +118,6 @@ using board = thread_sampler::board;
 constexpr std::uint64_t entry_of(std::uint32_t slot, pid_t pid, bool is_inside) {
   return std::uint64_t{slot} << 32 | std::uint64_t{is_inside} << 31 | static_cast<std::uint32_t>(pid);
 }
-
-/// The beginning of a small file of /proc; empty if it cannot be read.
-class small_file {
- public:
-  template <class... Numbers>
-  explicit small_file(const char* format, Numbers... numbers) {
-    char path[64];
-    std::snprintf(path, sizeof path, format, numbers...);
-    const support::owned_descriptor file(open(path, O_RDONLY | O_CLOEXEC));
-    const ssize_t n = file.is_open() ? read(file.get(), text_, sizeof text_) : -1;
-    size_ = n > 0 ? static_cast<std::size_t>(n) : 0;
-  }
-  std::string_view text() const { return {text_, size_}; }
-
- private:
-  char text_[1024];
-  std::size_t size_;
-};
 
 /// Reads another process's memory. Returns the number of bytes read from the beginning; stops at the first page that is
 /// not mapped.
